@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pbg_host
 import pytest
 from conftest import edges
@@ -163,3 +164,102 @@ def test_probabilities_are_those_of_the_program(keys: dict[str, Any]) -> None:
     pbg_host.train(keys, num_epochs=3, progress=False)
     with pytest.raises(pbg_host.CheckpointError, match="since which the model was trained"):
         model.probability("e1", "r0", "e2")
+
+
+def test_edges_at_hand_are_ranked_as_an_edge_set(model: pbg_host.Model) -> None:
+    of_set = model.evaluate("test", by="relation")
+    tuples = edges(200, 2)
+    columns = dict(zip(("head", "relation", "tail"), map(list, zip(*tuples))))
+    for given in (tuples, iter(tuples), columns, pandas.DataFrame(columns)):
+        report = model.evaluate(given, by="relation")
+        for ranks in ("raw", "raw_lhs", "filtered", "filtered_rhs"):
+            assert report[ranks] == pytest.approx(of_set[ranks])
+        assert [row["name"] for row in report["by"]] == [row["name"] for row in of_set["by"]]
+    # An edge that the dataset lacks; its other answers are filtered out.
+    best = model.predict(head="e5", relation="r2", k=1)
+    assert model.evaluate([("e5", "r2", best.names[0])])["filtered_rhs"]["mean_rank"] == 1.0
+    assert pbg_host.evaluate(model.config, tuples, filter=[])["raw"] == pytest.approx(of_set["raw"])
+    with pytest.raises(pbg_host.DataError, match=r"edge 2\n.*no entity `nope`"):
+        model.evaluate([("e1", "r0", "e2"), ("e1", "r0", "nope")])
+    with pytest.raises(pbg_host.DataError, match=r"edge 2\n.*no relation `r9`"):
+        model.evaluate([("e1", "r0", "e2"), ("e1", "r9", "e2")])
+    with pytest.raises(pbg_host.UsageError, match="no edges to rank"):
+        model.evaluate([])
+    with pytest.raises(pbg_host.UsageError, match="limit: applies to edge sets"):
+        model.evaluate(tuples, limit=5)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_the_vector_of_a_question_gives_its_scores(keys: dict[str, Any], dynamic: bool) -> None:
+    relation = {**keys["relations"][0], "operator": "complex_diagonal", "name": "all" if dynamic else "*"}
+    keys.update(comparator="dot", relations=[relation], dynamic_relations=dynamic)
+    pbg_host.import_edges(keys, edges={"train": edges(2000)})
+    pbg_host.train(keys, progress=False)
+    model = pbg_host.Model(keys)
+    assert model.relations() == sorted(model.relations()) == ["r0", "r1", "r2"]
+    embeddings, names = model.embeddings().astype("f8"), model.names()
+
+    def scores(vector: Any) -> dict[str, float]:
+        return dict(zip(names, (embeddings @ vector).tolist()))
+
+    found = scores(model.query_vector(relation="r1", tail="e3"))
+    assert dict(model.predict(relation="r1", tail="e3", k=200, filter=[])) == pytest.approx(found, abs=1e-5)
+    # The same, from the parameters of the operator.
+    def turned(known: str, asked: Any) -> Any:
+        parameters = model.operator("r1", asked)
+        assert set(parameters) == {"real", "imag"}
+        row = embeddings[names.index(known)]
+        by = parameters["real"] + 1j * parameters["imag"]
+        product = (row[:4] + 1j * row[4:]) * by
+        return np.concatenate([product.real, product.imag])
+
+    assert found == pytest.approx(scores(turned("e3", "head")), abs=1e-4)
+    vector = model.query_vector(head="e3", relation="r1")
+    expected = turned("e3", "tail") if dynamic else embeddings[names.index("e3")]
+    assert vector == pytest.approx(expected, abs=1e-4)
+    if dynamic:
+        answers = dict(model.predict(head="e3", relation="r1", k=200, filter=[]))
+        assert answers == pytest.approx(scores(vector), abs=1e-5)
+    for wrong in ({"relation": "r1"}, {"head": "e1", "relation": "r1", "tail": "e2"}):
+        with pytest.raises(pbg_host.UsageError, match="name the head or the tail"):
+            model.query_vector(**wrong)
+    with pytest.raises(pbg_host.DataError, match="no relation 'r'\n.*did you mean 'r"):
+        model.operator("r")
+
+
+def test_exports_and_maps_are_those_of_the_program(model: pbg_host.Model, tmp_path: Path) -> None:
+    folder = model.config["checkpoint_path"]
+
+    def run(*arguments: object) -> None:
+        subprocess.run(["pbg-host", *map(str, arguments)], capture_output=True, check=True)
+
+    for format in ("npy", "tsv"):
+        run("export", folder, "--format", format, "--out", tmp_path / f"program_{format}")
+        written = model.export(tmp_path / format, format)
+        others = sorted((tmp_path / f"program_{format}").iterdir())
+        assert sorted(path.name for path in written) == [path.name for path in others]
+        for path in others:
+            assert (tmp_path / format / path.name).read_bytes() == path.read_bytes()
+    with pytest.raises(pbg_host.UsageError, match="already exists.*`overwrite=True`"):
+        model.export(tmp_path / "npy")
+    assert model.export(tmp_path / "npy", overwrite=True)
+    with pytest.raises(pbg_host.UsageError, match="unknown format `csv`"):
+        model.export(tmp_path / "csv", "csv")  # type: ignore[arg-type]
+    run("map", folder, "--count", 30, "--csv", tmp_path / "map.csv", "--html", tmp_path / "map.html")
+    points = model.map(count=30, html=tmp_path / "own.html", frame="pandas")
+    expected = pandas.read_csv(tmp_path / "map.csv")
+    assert list(points["name"]) == list(expected["name"])
+    assert list(points["group"]) == list(expected["group"])
+    assert points[["x", "y"]].to_numpy() == pytest.approx(expected[["x", "y"]].to_numpy(), abs=1e-3)
+    assert (tmp_path / "own.html").read_text() == (tmp_path / "map.html").read_text()
+    grouped = model.map({"e1": "odd", "e2": "even", "e3": "odd"}, frame="pandas")
+    assert list(grouped["group"]) == ["odd", "even", "odd"]
+    for wrong, kind, said in (
+        (["e1"], pbg_host.UsageError, "at least 2 entities, not 1"),
+        (["e1", "nope"], pbg_host.DataError, "no entity `nope`"),
+        ("e1", pbg_host.UsageError, "expected a list of names"),
+    ):
+        with pytest.raises(kind, match=said):
+            model.map(wrong)
+    with pytest.raises(pbg_host.UsageError, match="at most 3000 entities, not 4000"):
+        model.map(count=4000)

@@ -81,11 +81,11 @@ def test_ranks_are_filtered_by_all_edge_sets_unless_others_are_named(model: pbg_
 
 
 def test_what_is_no_edge_set_is_not_ranked(model: pbg_host.Model) -> None:
-    asked: Any = [("e1", "r0", "e2")]
-    for call in (model.evaluate, lambda edges: pbg_host.evaluate(model.config, edges)):
-        with pytest.raises(pbg_host.UsageError, match="expected the name of an edge set") as raised:
+    asked: Any = 5
+    calls: list[Any] = [model.evaluate, lambda edges: pbg_host.evaluate(model.config, edges)]
+    for call in calls:
+        with pytest.raises(pbg_host.UsageError, match="expected the name of an edge set, .* not 5"):
             call(asked)
-        assert "score_all" in str(raised.value) and "[('e1', 'r0', 'e2')]" in str(raised.value)
     with pytest.raises(pbg_host.DataError, match="no edge set `nope`; it has `test`, `train`"):
         model.evaluate("nope")
 

@@ -15,7 +15,7 @@ pub(crate) fn raised(py: Python<'_>, failure: Failure) -> PyErr {
 }
 
 /// Phrases of the program's messages, and how Python's messages put them.
-const SPELLINGS: [(&str, &str); 21] = [
+const SPELLINGS: [(&str, &str); 22] = [
     ("`--allow-plugin-change`", "`allow_plugin_change=True`"),
     ("`--allow-data-change`", "`allow_data_change=True`"),
     (
@@ -45,6 +45,7 @@ const SPELLINGS: [(&str, &str); 21] = [
         "`pbg_host.check` lists",
     ),
     ("`pbg-host calibrate` makes", "`model.calibrate(...)` makes"),
+    ("use the option to overwrite", "pass `overwrite=True`"),
     ("--plugin ", "plugins: "),
 ];
 

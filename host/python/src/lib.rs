@@ -15,6 +15,7 @@ mod front;
 mod function;
 mod index;
 mod listed;
+mod map;
 mod missing;
 mod model;
 mod numbers;

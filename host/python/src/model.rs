@@ -1,5 +1,6 @@
 //! A trained model that answers questions. It lives on its own thread, which keeps the tables that questions have used.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,8 @@ use std::time::Duration;
 
 use pbg_checkpoint::ReadCheckpoint;
 use pbg_core::graph::Side;
-use pbg_model::ResolvedConfig;
+use pbg_export::ExportOptions;
+use pbg_model::{ResolvedConfig, RunError, TrainedModel};
 use pbg_query::{Calibration, CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, QueryModel};
 use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
@@ -20,6 +22,7 @@ use crate::errors::{raised, spelled, usage};
 use crate::front::work;
 use crate::index;
 use crate::listed::{self, ListedSource};
+use crate::map::Map;
 use crate::missing::Search;
 use crate::question::{self, Asked};
 use crate::version::Version;
@@ -213,6 +216,85 @@ impl Model {
         self.ask(py, move |resolved, _| {
             let options = options.options(resolved)?;
             json(&pbg_query::evaluate(resolved, &options, &mut |_, _| ())?)
+        })
+    }
+
+    /// Returns the names of the relations, by id.
+    fn relations(&self) -> Vec<String> {
+        self.resolved.blueprint().relation_names.clone()
+    }
+
+    /// Returns the vector with which a question compares candidates for its left side, if `is_head_open`, or its right
+    /// side.
+    fn query_vector(
+        &self,
+        py: Python<'_>,
+        known: String,
+        relation: String,
+        is_head_open: bool,
+    ) -> PyResult<Vec<f32>> {
+        let open = if is_head_open { Side::Lhs } else { Side::Rhs };
+        self.ask(py, move |resolved, model| {
+            let model = opened(resolved, model)?;
+            Ok(model.query_vector(&known, &relation, open)?)
+        })
+    }
+
+    /// Exports embeddings and parameters to a folder, and returns the paths of the files.
+    fn export(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        format: &str,
+        overwrite: bool,
+    ) -> PyResult<Vec<PathBuf>> {
+        let format = work(py, |_| format.parse().map_err(usage))?;
+        let options = ExportOptions { format, overwrite };
+        self.ask(py, move |resolved, _| {
+            let model = TrainedModel::open(resolved)?;
+            let (checkpoint, earlier) = (&model.checkpoint, model.earlier.as_ref());
+            let go_on = &mut |_, _| ();
+            let written =
+                pbg_export::run(model.dataset, checkpoint, earlier, &folder, &options, go_on);
+            Ok(written?)
+        })
+    }
+
+    /// Places entities on a map. Returns the points as JSON, and the page if `html`; the options are JSON.
+    fn map(&self, py: Python<'_>, options: &str, html: bool) -> PyResult<(String, Option<String>)> {
+        let map: Map = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        self.ask(py, move |resolved, model| {
+            let points = map.points(resolved, opened(resolved, model)?)?;
+            let title = &resolved.config().checkpoint_path;
+            let page = html.then(|| pbg_report::pages::map::page(&points, title));
+            let page = page
+                .transpose()
+                .map_err(|error| Failure::message(FailureKind::Internal, error))?;
+            Ok((json(&points)?, page))
+        })
+    }
+
+    /// Ranks edges at hand; options and report are JSON.
+    fn evaluate_given(
+        &self,
+        py: Python<'_>,
+        edges: Vec<(String, String, String)>,
+        options: &str,
+    ) -> PyResult<String> {
+        let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        self.ask(py, move |resolved, _| {
+            let options = options.options(resolved)?;
+            let report = pbg_query::evaluate_given(resolved, &edges, &options);
+            let report = report.map_err(|no| {
+                let number = no.question + 1;
+                let is_blamed = matches!(*no.error, RunError::Unknown(_));
+                let failure = Failure::from(*no.error);
+                match is_blamed {
+                    true => failure.context(format!("edge {number}")),
+                    false => failure,
+                }
+            });
+            json(&report?)
         })
     }
 

@@ -35,8 +35,9 @@ pub use evaluate::predict::{
 };
 pub use evaluate::{
     CandidateSet, EvalOptions, EvalReport, GroupBy, GroupRanks, ListedCandidates, ListedLimits,
-    ListedRanker, ListedReport, MissingEdge, MissingOptions, MissingSearch, eval_needs, evaluate,
-    evaluate_together, evaluate_with_seed, listed_needs, missing_needs, missing_pairs,
+    ListedRanker, ListedReport, MissingEdge, MissingOptions, MissingSearch, NamedEdge, eval_needs,
+    evaluate, evaluate_given, evaluate_together, evaluate_with_seed, listed_needs, missing_needs,
+    missing_pairs,
 };
 pub use index::{
     BeamWidth, BuiltType, ExactReason, IndexOptions, IndexProgress, IndexQueryOptions, IndexReport,

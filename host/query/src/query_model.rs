@@ -144,6 +144,34 @@ impl QueryModel<'_> {
         Ok(ranker.pair_scores(replacement, &query, &[left.offset], &left_table)[0])
     }
 
+    /// Returns the vector with which a question compares its candidates, the entities of the side `open`: the embedding
+    /// of the entity `known`, transformed by the operator of the relation if it applies to that side, as the comparator
+    /// uses it.
+    ///
+    /// # Errors
+    /// When a name is unknown or the model cannot be read.
+    pub fn query_vector(
+        &mut self,
+        known: &str,
+        relation: &str,
+        open: Side,
+    ) -> Result<Vec<f32>, RunError> {
+        let relation = name_lookup::relation(&self.trained, relation)?;
+        let blueprint = &self.trained.blueprint;
+        let of_type = blueprint.type_of(relation, open.other());
+        let type_name = blueprint.layout.types[of_type].name.clone();
+        let (_, id) = self.find(known, Some(&type_name))?;
+        let table = self.table(of_type, id.partition)?;
+        let mut ranker = Ranker::new(Arc::new(self.trained.blueprint.spec.clone()))?;
+        let replacement = ReplacedSide {
+            side: open,
+            relation,
+            params: &self.trained.params,
+        };
+        let query = single_query(&mut ranker, replacement, id.offset, &table);
+        Ok(query.vector(0).to_vec())
+    }
+
     fn find(
         &mut self,
         name: &str,

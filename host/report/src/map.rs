@@ -1,10 +1,14 @@
 //! Projection of embeddings to two dimensions, for display.
 
 mod clusters;
+mod entities;
 mod principal;
 
+use pbg_model::RunError;
 use rayon::ThreadPoolBuilder;
 use serde::Serialize;
+
+pub use entities::MapEntities;
 
 /// Maximum number of entities of a map; the time is quadratic in it.
 pub const MOST: usize = 3000;
@@ -45,6 +49,9 @@ pub enum MapError {
          (ulimit -v)"
     )]
     Thread(#[from] rayon::ThreadPoolBuildError),
+    /// The model cannot be read.
+    #[error(transparent)]
+    Model(#[from] RunError),
 }
 
 /// Places embeddings `rows`, `[entities, dimension]`, by t-SNE (van der Maaten and Hinton, 2008) that starts from their

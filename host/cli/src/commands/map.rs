@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use pbg_core::model::Comparator;
 use pbg_model::ResolvedConfig;
-use pbg_query::{EntityEmbeddings, NamedEntity, QueryModel};
-use pbg_report::map::{self, MapError, MapPoint};
+use pbg_query::QueryModel;
+use pbg_report::map::{self, MapEntities, MapError, MapPoint};
 use pbg_report::pages;
 
 use crate::failure::{Failure, Result};
@@ -69,10 +68,10 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     model_notes::warn_about_missing_rows(model.missing(), &resolved, terminal);
     let entity_type = args.entity_type.as_deref();
     let wanted = match &args.names {
-        Some(file) => MapEntities::named(file, &mut model, entity_type)?,
-        None => MapEntities::most_connected(args.count, &resolved, &mut model, entity_type)?,
+        Some(file) => named(file, &mut model, entity_type)?,
+        None => most_connected(args.count, &resolved, &mut model, entity_type)?,
     };
-    let spots = wanted.place(&resolved, &mut model)?;
+    let spots = place(wanted, &resolved, &mut model)?;
     output::render(args.csv.as_deref(), terminal, || pages::map::csv(&spots))?;
     output::render(args.html.as_deref(), terminal, || {
         pages::map::page(&spots, &resolved.config().checkpoint_path)
@@ -91,105 +90,65 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     })
 }
 
-/// Entities of a map, with their groups if given.
-pub(crate) struct MapEntities {
-    entities: Vec<NamedEntity>,
-    groups: Option<Vec<String>>,
-}
-
-impl MapEntities {
-    /// Reads the entities and groups from a file.
-    ///
-    /// # Errors
-    /// When the file cannot be read or contains an unknown name.
-    pub(crate) fn named(
-        file: &Path,
-        model: &mut QueryModel<'_>,
-        entity_type: Option<&str>,
-    ) -> Result<Self> {
-        let mut lines = LineReader::open(file)?;
-        let (mut entities, mut groups) = (Vec::new(), Vec::new());
-        let mut seen = HashSet::new();
-        while let Some(line) = lines.next()? {
-            let (name, group) = line.split_once('\t').unwrap_or((&line, ""));
-            if name.is_empty() || !seen.insert(name.to_owned()) {
-                continue;
-            }
-            if entities.len() == map::MOST {
-                return Err(
-                    refused(MapError::TooMany(entities.len() + 1)).context(lines.location())
-                );
-            }
-            let found = model.named(name, entity_type);
-            entities.push(found.map_err(|e| Failure::from(e).context(lines.location()))?);
-            groups.push(group.to_owned());
+/// Reads the entities and groups from a file.
+///
+/// # Errors
+/// When the file cannot be read or contains an unknown name.
+pub(crate) fn named(
+    file: &Path,
+    model: &mut QueryModel<'_>,
+    entity_type: Option<&str>,
+) -> Result<MapEntities> {
+    let mut lines = LineReader::open(file)?;
+    let (mut entities, mut groups) = (Vec::new(), Vec::new());
+    let mut seen = HashSet::new();
+    while let Some(line) = lines.next()? {
+        let (name, group) = line.split_once('\t').unwrap_or((&line, ""));
+        if name.is_empty() || !seen.insert(name.to_owned()) {
+            continue;
         }
-        let grouped = groups.iter().any(|group| !group.is_empty());
-        Ok(Self {
-            entities,
-            groups: grouped.then_some(groups),
-        })
+        if entities.len() == map::MOST {
+            return Err(refused(MapError::TooMany(entities.len() + 1)).context(lines.location()));
+        }
+        let found = model.named(name, entity_type);
+        entities.push(found.map_err(|e| Failure::from(e).context(lines.location()))?);
+        groups.push(group.to_owned());
     }
-
-    /// Chooses the entities with the most trained edges.
-    ///
-    /// # Errors
-    /// When the edges cannot be read, or the type does not exist.
-    pub(crate) fn most_connected(
-        count: u32,
-        resolved: &ResolvedConfig,
-        model: &mut QueryModel<'_>,
-        entity_type: Option<&str>,
-    ) -> Result<Self> {
-        let sets = &resolved.config().edge_sets;
-        Ok(Self {
-            entities: model.most_connected(count as usize, sets, entity_type)?,
-            groups: None,
-        })
-    }
-
-    /// Computes the places of the entities.
-    ///
-    /// # Errors
-    /// When there are too few entities, or the model cannot be read.
-    pub(crate) fn place(
-        self,
-        resolved: &ResolvedConfig,
-        model: &mut QueryModel<'_>,
-    ) -> Result<Vec<MapPoint>> {
-        // Long embeddings have large inner products with all others, so directions measure similarity.
-        let comparator = match resolved.config().comparator {
-            Comparator::Dot | Comparator::Cos => Comparator::Cos,
-            Comparator::L2 | Comparator::SquaredL2 => Comparator::L2,
-        };
-        let chosen = model.embeddings(self.entities, Some(comparator))?;
-        let places = map::project(&chosen.rows, chosen.dimension).map_err(refused)?;
-        let groups = self.groups.unwrap_or_else(|| groups(&chosen));
-        let spots = chosen.entities.into_iter().zip(groups).zip(places);
-        let spot = |((entity, group), [x, y]): ((NamedEntity, String), [f64; 2])| MapPoint {
-            name: entity.name,
-            group,
-            x,
-            y,
-        };
-        Ok(spots.map(spot).collect())
-    }
+    let grouped = groups.iter().any(|group| !group.is_empty());
+    Ok(MapEntities::new(entities, grouped.then_some(groups)))
 }
 
-/// Returns the groups of entities if none are given: their types, or groups of similar embeddings.
-fn groups(chosen: &EntityEmbeddings) -> Vec<String> {
-    let entities = &chosen.entities;
-    let types: HashSet<&str> = entities.iter().map(|e| e.entity_type.as_str()).collect();
-    if types.len() > 1 {
-        return entities.iter().map(|e| e.entity_type.clone()).collect();
-    }
-    let (groups, middles) = map::groups(&chosen.rows, chosen.dimension);
-    let name = |group: usize| format!("around {}", entities[middles[group]].name);
-    groups.into_iter().map(name).collect()
+/// Chooses the entities with the most trained edges.
+///
+/// # Errors
+/// When the edges cannot be read, or the type does not exist.
+pub(crate) fn most_connected(
+    count: u32,
+    resolved: &ResolvedConfig,
+    model: &mut QueryModel<'_>,
+    entity_type: Option<&str>,
+) -> Result<MapEntities> {
+    let sets = &resolved.config().edge_sets;
+    let entities = model.most_connected(count as usize, sets, entity_type)?;
+    Ok(MapEntities::new(entities, None))
+}
+
+/// Computes the places of entities.
+///
+/// # Errors
+/// When there are too few entities, or the model cannot be read.
+pub(crate) fn place(
+    entities: MapEntities,
+    resolved: &ResolvedConfig,
+    model: &mut QueryModel<'_>,
+) -> Result<Vec<MapPoint>> {
+    let placed = entities.place(resolved.config().comparator, model);
+    placed.map_err(refused)
 }
 
 fn refused(error: MapError) -> Failure {
     match error {
+        MapError::Model(error) => error.into(),
         MapError::Thread(_) => Failure::new(FailureKind::Internal, error),
         _ => Failure::message(FailureKind::Usage, error),
     }

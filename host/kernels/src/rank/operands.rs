@@ -48,6 +48,13 @@ impl PreparedQueries {
         self.extras.extend_from_slice(&others.extras);
     }
 
+    /// Returns the vector of a query that was prepared and not appended.
+    #[must_use]
+    pub fn vector(&self, query: usize) -> &[f32] {
+        let row = query * self.width..(query + 1) * self.width;
+        self.values.get(row).unwrap_or_default()
+    }
+
     /// Returns the number of queries.
     #[must_use]
     pub fn len(&self) -> usize {

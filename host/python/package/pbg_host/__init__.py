@@ -29,6 +29,7 @@ from ._native import __version__
 from ._own_losses import LossFunction, check_loss, loss
 from ._own_operators import OperatorFunction, check_operator, operator
 from ._own_orders import OrderFunction, check_order, order
+from ._split import Split, split
 from ._train import Event, Training, TrainResult, train
 from .errors import (
     CheckpointError,
@@ -72,6 +73,7 @@ __all__ = [
     "PluginLike",
     "Scored",
     "ScoredEdges",
+    "Split",
     "SystemRefusedError",
     "TrainResult",
     "Training",
@@ -95,5 +97,6 @@ __all__ = [
     "order",
     "orders",
     "pbg",
+    "split",
     "train",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -88,6 +89,11 @@ class Model:
     def entity_types(self) -> list[str]:
         """Names of the entity types."""
         return list(self._manifest["entities"])
+
+    def relations(self) -> list[str]:
+        """Returns the names of the relations, by id."""
+        names: list[str] = self._native.relations()
+        return names
 
     # Questions
 
@@ -312,7 +318,7 @@ class Model:
 
     def evaluate(
         self,
-        edges: str | None = None,
+        edges: str | Iterable[Edge] | Any | None = None,
         /,
         *,
         filter: Sequence[str] | None = None,
@@ -328,6 +334,9 @@ class Model:
         sets; with `filter=[]` there is no `"filtered"`. `by` adds the ranks of each relation or entity type.
         `report["unseen"]` counts the edges with an entity or a relation that no trained edge has; with `seen` these
         are excluded.
+
+        `edges` may also be edges at hand, which need not be in the dataset: tuples `(head, relation, tail)` or a table,
+        as for `score_all`. Their other true answers are known only from the sets `filter`.
 
         Benchmarks that give candidates for each edge pass them instead of an edge set, as a file or as tuples:
         `model.evaluate(candidates=[("e1", "r", "e2", "tail", ["e3", "e4"])])` ranks `e2` among `e3` and `e4`, as they
@@ -345,13 +354,14 @@ class Model:
                 self._native.rank_listed(blocks_of(candidates), threads)
             )
             return listed
-        edges = "test" if edges is None else edges
-        if not isinstance(edges, str):
-            raise UsageError(
-                f"evaluate: expected the name of an edge set, such as 'test', not {_shortened(edges)}",
-                help="import the edges as a separate set with import_edges(config, edges={'mine': ...}), or score them "
-                "with score_all",
-            )
+        at_hand = None if edges is None or isinstance(edges, str) else _edges_at_hand(edges)
+        if at_hand is not None:
+            for option, given_too in (("limit", limit is not None), ("seen", seen)):
+                if given_too:
+                    raise UsageError(f"{option}: applies to edge sets, not to edges at hand")
+            if not at_hand:
+                raise UsageError("evaluate: there are no edges to rank")
+        edges = "edges at hand" if at_hand is not None else edges or "test"
         _check_filter(filter)
         options = {
             "edges": edges,
@@ -362,10 +372,94 @@ class Model:
             "threads": whole_or_none("threads", threads),
             "seen": bool(seen),
         }
-        report: dict[str, Any] = json.loads(self._native.evaluate(as_json(options)))
+        text = (
+            self._native.evaluate(as_json(options))
+            if at_hand is None
+            else self._native.evaluate_given(at_hand, as_json(options))
+        )
+        report: dict[str, Any] = json.loads(text)
         return report
 
+    def query_vector(
+        self, *, head: str | None = None, relation: str, tail: str | None = None
+    ) -> Floats:
+        """Returns the vector with which the question `(head, relation, ?)` or `(?, relation, tail)` compares its
+        candidates: the embedding of the known entity, transformed by the operator of the relation if that applies to its
+        side, as the comparator uses it (scaled to length 1 for `cos`). With static relations the operator transforms
+        right sides, so for `(head, relation, ?)` it transforms the candidates, not the vector."""
+        if (head is None) == (tail is None):
+            raise UsageError("query_vector: name the head or the tail, and the relation")
+        known = name("head", head) if tail is None else name("tail", tail)
+        vector = self._native.query_vector(known, name("relation", relation), tail is not None)
+        return floats(vector)
+
+    def operator(self, relation: str, /, asked: Literal["head", "tail"] = "tail") -> dict[str, Floats]:
+        """Returns the parameters of the operator of a relation, by name, with which questions for its `asked` side are
+        answered; a linear operator has a matrix. With static relations there is one operator for both questions, which
+        transforms right sides; with dynamic relations, one for each side, which transforms the side that is known."""
+        if asked not in ("head", "tail"):
+            raise UsageError(f"asked: {asked!r} is neither 'head' nor 'tail'")
+        relations = self.relations()
+        if relation not in relations:
+            raise DataError(f"there is no relation {relation!r}", help=_nearest(relation, relations))
+        is_dynamic = bool(self.config["dynamic_relations"])
+        index = relations.index(relation)
+        side = "lhs" if is_dynamic and asked == "tail" else "rhs"
+        prefix = f"relations/{0 if is_dynamic else index}/operator/{side}/"
+        found = {
+            key.removeprefix(prefix): values
+            for key, values in self.parameters().items()
+            if key.startswith(prefix) and not key.endswith(".adagrad")
+        }
+        return {key: values[index] if is_dynamic else values for key, values in found.items()}
+
+    def map(
+        self,
+        names: Iterable[str] | Mapping[str, str] | None = None,
+        /,
+        *,
+        count: int = 400,
+        entity_type: str | None = None,
+        html: str | os.PathLike[str] | None = None,
+        frame: Frame | None = None,
+    ) -> Any:
+        """Returns a table with the places of entities in two dimensions, so that entities with similar embeddings are
+        near each other: columns `name`, `group`, `x` and `y`, as `pbg-host map --csv` writes them. Without `names`, the
+        map has the `count` entities with the most edges. A dictionary maps names to their groups. `html` writes a page
+        that needs no network."""
+        if isinstance(names, str):
+            raise UsageError("names: expected a list of names, or a dictionary from names to groups")
+        groups = None
+        if isinstance(names, Mapping):
+            groups = [str(group) for group in names.values()]
+        listed = None if names is None else [name("names", of) for of in dict.fromkeys(names)]
+        options = {
+            "names": listed,
+            "groups": groups,
+            "count": whole("count", count, 2),
+            "entity_type": entity_type,
+        }
+        text, page = self._native.map(as_json(options), html is not None)
+        if html is not None and page is not None:
+            Path(html).write_text(page, encoding="utf-8")
+        points = json.loads(text)
+        columns = ("name", "group", "x", "y")
+        return frame_of({of: [point[of] for point in points] for of in columns}, frame)
+
     # Numbers
+
+    def export(
+        self,
+        folder: str | os.PathLike[str],
+        /,
+        format: Literal["npy", "safetensors", "parquet", "tsv"] = "npy",
+        *,
+        overwrite: bool = False,
+    ) -> list[Path]:
+        """Writes embeddings and parameters for other tools into a folder, as `pbg-host export` does, with one partition
+        in memory, and returns the paths of the files. `overwrite` replaces the files of an earlier export. `folder` may
+        be the URL of a folder in an object store."""
+        return [Path(path) for path in self._native.export(folder, format, bool(overwrite))]
 
     def partitions(self, entity_type: str | None = None, /) -> list[Partition]:
         """Returns the embeddings of a type by partition, as views of the checkpoint's files: nothing is copied, and
@@ -502,6 +596,15 @@ def _triples(edges: Any) -> list[tuple[str, str, str]]:
     return [_triple(edge) for edge in zip(*columns)]
 
 
+def _edges_at_hand(edges: Any) -> list[tuple[str, str, str]]:
+    if not isinstance(edges, Iterable):
+        raise UsageError(
+            "evaluate: expected the name of an edge set, such as 'test', or edges (head, relation, tail), "
+            f"not {edges!r}"
+        )
+    return _triples(edges)
+
+
 def _question(question: Any) -> dict[str, Any]:
     if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 3:
         raise UsageError(
@@ -522,13 +625,13 @@ def _scored(answer: Mapping[str, Any]) -> Scored:
     )
 
 
-def _shortened(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 60 else f"{shown[:60]}..."
+def _nearest(relation: str, relations: list[str]) -> str | None:
+    near = difflib.get_close_matches(relation, relations, 1)
+    return f"did you mean {near[0]!r}?" if near else None
 
 
 def evaluate(
-    source: ConfigLike | None = None, edges: str | None = None, /, *, best: bool = False, **options: Any
+    source: ConfigLike | None = None, edges: str | Iterable[Edge] | Any | None = None, /, *, best: bool = False, **options: Any
 ) -> dict[str, Any]:
     """Opens a model and ranks the edges of a set; see `Model.evaluate`."""
     return Model(source, best=best).evaluate(edges, **options)

@@ -23,6 +23,9 @@ const ROOM: usize = 128 << 20;
 /// The same limit if candidates are prepared anew for every relation of a block.
 const ROOM_OF_RELATIONS: usize = 512 << 20;
 
+/// Bytes of an edge, its raw and filtered counts on both sides, and its position in the order of summation.
+const RANKED_BYTES: u64 = 20 + 2 * 48 + 16;
+
 /// Returns the number of edges whose queries are in memory together.
 pub(super) fn block_edges(blueprint: &Blueprint) -> usize {
     let spec = &blueprint.spec;
@@ -118,11 +121,40 @@ fn ranking(
     options: &EvalOptions,
 ) -> Result<Vec<(String, u64)>, RunError> {
     let set = dataset.edge_set(&options.edges)?;
+    let limit = options.limit.map_or(u64::MAX, |n| n as u64);
+    let edges = edge_bytes(&set, limit);
+    ranking_of(blueprint, dataset, options, (set.len().min(limit), edges))
+}
+
+/// Returns the largest memory needed by [`evaluate_given`](super::evaluate_given) for `count` edges, without their
+/// names, by component, in bytes.
+///
+/// # Errors
+/// When the dataset lacks an edge set of the filter.
+pub(super) fn given_needs(
+    resolved: &ResolvedConfig,
+    count: u64,
+    options: &EvalOptions,
+) -> Result<Vec<(String, u64)>, RunError> {
+    let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
+    let mut parts = reading_needs(resolved);
+    let together = count.min(EDGES);
+    // Two names to look up per edge, the relation, and the bytes of a ranked edge.
+    let edges = together * (2 * 96 + 4 + RANKED_BYTES);
+    parts.extend(ranking_of(blueprint, dataset, options, (count, edges))?);
+    Ok(parts)
+}
+
+/// Returns the memory for ranking a number of edges that take a number of bytes.
+fn ranking_of(
+    blueprint: &Blueprint,
+    dataset: &Dataset,
+    options: &EvalOptions,
+    (ranked, edges): (u64, u64),
+) -> Result<Vec<(String, u64)>, RunError> {
     let filter = options.filter.iter().map(|name| dataset.edge_set(name));
     let filter = filter.collect::<Result<Vec<_>, _>>()?;
     let threads = options.threads.unwrap_or_else(cores).max(1) as u64;
-    let limit = options.limit.map_or(u64::MAX, |n| n as u64);
-    let ranked = set.len().min(limit);
     let width = widest(&blueprint.layout) as u64;
     let block = ranked.min(block_edges(blueprint) as u64);
     let by = match options.by {
@@ -131,7 +163,7 @@ fn ranking(
         None => 0,
     };
     Ok(vec![
-        ("ranked edges".to_owned(), edge_bytes(&set, limit) + by),
+        ("ranked edges".to_owned(), edges + by),
         (
             "their embeddings and queries".to_owned(),
             query_bytes(blueprint, block, width),
@@ -155,8 +187,7 @@ fn batch_bytes(set: &EdgeSet) -> u64 {
 
 fn edge_bytes(set: &EdgeSet, limit: u64) -> u64 {
     let read = set.len().min(limit).min(EDGES);
-    // An edge, its raw and filtered counts on both sides, and its position in the order of summation.
-    let edges = read * (20 + 2 * 48 + 16);
+    let edges = read * RANKED_BYTES;
     let sample = match set.len() {
         len if limit >= len => 0,
         len if len <= SHUFFLED => 4 * len + 8 * limit,

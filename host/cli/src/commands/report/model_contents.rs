@@ -13,7 +13,7 @@ use pbg_report::pages::model_contents::{AnsweredQuestion, ModelContents, RankedA
 use pbg_session::load;
 
 use crate::commands::calibrate;
-use crate::commands::map::{COUNT, MapEntities};
+use crate::commands::map::{self, COUNT};
 use crate::commands::predict::questions::{QuestionBlock, QuestionSource};
 use crate::failure::Result;
 use crate::model_notes;
@@ -78,10 +78,10 @@ impl ModelContentArgs {
         model_notes::warn_about_missing_rows(model.missing(), resolved, terminal);
         if let Some(file) = &self.map {
             let wanted = match file {
-                Some(file) => MapEntities::named(file, &mut model, None)?,
-                None => MapEntities::most_connected(COUNT, resolved, &mut model, None)?,
+                Some(file) => map::named(file, &mut model, None)?,
+                None => map::most_connected(COUNT, resolved, &mut model, None)?,
             };
-            known.map = wanted.place(resolved, &mut model)?;
+            known.map = map::place(wanted, resolved, &mut model)?;
         }
         let near = self.neighbors.iter().map(|name| near(name, &mut model));
         known.neighbors = near.collect::<Result<_>>()?;
