@@ -381,7 +381,7 @@ fn the_time_of_every_group_that_check_prints_is_told() {
 /// Each preset is a complete configuration, which learns the small graph.
 #[test]
 fn a_preset_is_all_that_a_first_run_needs() {
-    for preset in ["complex", "distmult", "transe", "rotate", "pbg"] {
+    for preset in ["complex", "distmult", "transe", "rotate", "small", "pbg"] {
         let place = Workplace::empty();
         let text = place.run(["config", "new", "--preset", preset]).succeeds();
         let place = Workplace::with_edges(&text.stdout);
@@ -399,7 +399,10 @@ fn a_preset_is_all_that_a_first_run_needs() {
     }
     Workplace::empty()
         .run(["config", "new", "--preset", "distmul"])
-        .fails(2, &["distmul", "complex, distmult, transe, rotate, pbg"]);
+        .fails(
+            2,
+            &["distmul", "complex, distmult, transe, rotate, small, pbg"],
+        );
 }
 
 #[test]

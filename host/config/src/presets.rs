@@ -11,17 +11,20 @@ pub enum Preset {
     Transe,
     /// RotatE.
     Rotate,
+    /// ComplEx for small graphs.
+    Small,
     /// PyTorch-BigGraph's own configuration of FB15k.
     Pbg,
 }
 
 impl Preset {
     /// All presets.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Complex,
         Self::Distmult,
         Self::Transe,
         Self::Rotate,
+        Self::Small,
         Self::Pbg,
     ];
 
@@ -39,6 +42,7 @@ impl Preset {
             Self::Distmult => "distmult",
             Self::Transe => "transe",
             Self::Rotate => "rotate",
+            Self::Small => "small",
             Self::Pbg => "pbg",
         }
     }
@@ -51,6 +55,7 @@ impl Preset {
             Self::Distmult => include_str!("presets/distmult.toml"),
             Self::Transe => include_str!("presets/transe.toml"),
             Self::Rotate => include_str!("presets/rotate.toml"),
+            Self::Small => include_str!("presets/small.toml"),
             Self::Pbg => include_str!("presets/pbg.toml"),
         }
     }

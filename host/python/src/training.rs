@@ -47,6 +47,15 @@ struct Run {
     listener: Listener,
 }
 
+/// Python functions that replace configured strategies, if they are given: an order, a loss, and the operator of all
+/// relations.
+#[derive(FromPyObject)]
+pub(crate) struct Functions(
+    Option<Py<FunctionOrder>>,
+    Option<Py<FunctionLoss>>,
+    Option<Py<FunctionOperator>>,
+);
+
 #[pymethods]
 impl Training {
     /// Starts training.
@@ -55,16 +64,14 @@ impl Training {
         py: Python<'_>,
         config: &Config,
         plugins: Vec<String>,
-        order: Option<&FunctionOrder>,
-        loss: Option<&FunctionLoss>,
-        operator: Option<&FunctionOperator>,
+        functions: Functions,
         allow_plugin_change: bool,
         allow_data_change: bool,
     ) -> PyResult<Self> {
         let run = Run {
-            order: order.map(|order| order.order(py)),
-            loss: built(py, loss, config)?,
-            operator: work(py, |_| operator.map(FunctionOperator::checked).transpose())?,
+            order: functions.order(py),
+            loss: functions.loss(py, config)?,
+            operator: functions.operator(py)?,
             config: config.config.clone(),
             plugins,
             allowed: AllowedChanges {
@@ -213,15 +220,21 @@ impl Drop for Closes<'_> {
     }
 }
 
-/// Creates the loss of a Python function, if one is given.
-fn built(
-    py: Python<'_>,
-    loss: Option<&FunctionLoss>,
-    config: &Config,
-) -> PyResult<Option<Box<dyn Loss>>> {
-    let limits = Limits::from(&config.config.plugins.limits);
-    let built = loss.map(|loss| loss.loss(py, &limits)).transpose();
-    built.map_err(|failure| raised(py, failure))
+impl Functions {
+    fn order(&self, py: Python<'_>) -> Option<Box<dyn BucketOrder>> {
+        self.0.as_ref().map(|order| order.get().order(py))
+    }
+
+    fn loss(&self, py: Python<'_>, config: &Config) -> PyResult<Option<Box<dyn Loss>>> {
+        let limits = Limits::from(&config.config.plugins.limits);
+        let built = self.1.as_ref().map(|loss| loss.get().loss(py, &limits));
+        built.transpose().map_err(|failure| raised(py, failure))
+    }
+
+    fn operator(&self, py: Python<'_>) -> PyResult<Option<OperatorFormula>> {
+        let operator = self.2.as_ref().map(Py::get);
+        work(py, |_| operator.map(FunctionOperator::checked).transpose())
+    }
 }
 
 /// Returns the memory and disk space that a run will need, as JSON.
@@ -230,15 +243,13 @@ pub(crate) fn check(
     py: Python<'_>,
     config: &Config,
     plugins: Vec<String>,
-    order: Option<&FunctionOrder>,
-    loss: Option<&FunctionLoss>,
-    operator: Option<&FunctionOperator>,
+    functions: Functions,
 ) -> PyResult<String> {
-    let (order, loss) = (order.map(|order| order.order(py)), built(py, loss, config)?);
+    let (order, loss) = (functions.order(py), functions.loss(py, config)?);
+    let operator = functions.operator(py)?;
     work(py, |front| {
         let mut config = config.config.clone();
-        let own = operator.map(FunctionOperator::checked).transpose()?;
-        let named = set_operators(&mut config, &plugins, own.as_ref(), None, front)?;
+        let named = set_operators(&mut config, &plugins, operator.as_ref(), None, front)?;
         let given = StrategyOverrides {
             named: &named,
             order,

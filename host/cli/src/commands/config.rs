@@ -42,6 +42,8 @@ pub(crate) enum PresetArg {
     Transe,
     /// RotatE: relations rotate complex numbers.
     Rotate,
+    /// ComplEx for small graphs, of at most some thousand entities: all of them are negatives.
+    Small,
     /// PyTorch-BigGraph's own configuration of FB15k.
     Pbg,
 }
@@ -53,6 +55,7 @@ impl From<PresetArg> for Preset {
             PresetArg::Distmult => Self::Distmult,
             PresetArg::Transe => Self::Transe,
             PresetArg::Rotate => Self::Rotate,
+            PresetArg::Small => Self::Small,
             PresetArg::Pbg => Self::Pbg,
         }
     }

@@ -24,5 +24,5 @@ def check(
     checked = config_of(config, keys)
     module, native = native_for(checked._native)
     own = natives(functions, module, checked)
-    report: dict[str, Any] = json.loads(module.check(native, named, *own))
+    report: dict[str, Any] = json.loads(module.check(native, named, own))
     return report

@@ -82,7 +82,8 @@ class Config(Mapping[str, Any]):
     @staticmethod
     def preset(name: str) -> dict[str, Any]:
         """Returns the keys of a well-known model, with values that work well on real graphs: `complex`, `distmult`,
-        `transe`, `rotate` or `pbg`. Change the paths and partitions to yours."""
+        `transe`, `rotate`, `small` (for graphs of at most some thousand entities) or `pbg`. Change the paths and
+        partitions to yours."""
         return dict(Config._of(_native.Config.from_toml(_native.Config.preset(name))))
 
     def to_toml(self) -> str:

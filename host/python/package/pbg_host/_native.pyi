@@ -59,9 +59,7 @@ class Training:
         self,
         config: Config,
         plugins: list[str],
-        order: FunctionOrder | None,
-        loss: FunctionLoss | None,
-        operator: FunctionOperator | None,
+        functions: Functions,
         allow_plugin_change: bool,
         allow_data_change: bool,
     ) -> None: ...
@@ -73,13 +71,9 @@ class Training:
     def interrupt(self) -> None: ...
     def finish(self) -> tuple[bool, int] | None: ...
 
-def check(
-    config: Config,
-    plugins: list[str],
-    order: FunctionOrder | None,
-    loss: FunctionLoss | None,
-    operator: FunctionOperator | None,
-) -> str: ...
+Functions = tuple[FunctionOrder | None, FunctionLoss | None, FunctionOperator | None]
+
+def check(config: Config, plugins: list[str], functions: Functions) -> str: ...
 
 Place = tuple[str, int, int, tuple[bool, int], tuple[int, int]]
 

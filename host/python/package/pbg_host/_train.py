@@ -118,7 +118,7 @@ class Training:
         module, native = native_for(self.config._native)
         own = natives(functions, module, self.config)
         self._native = module.Training(
-            native, named, *own, allow_plugin_change, allow_data_change
+            native, named, own, allow_plugin_change, allow_data_change
         )
         _running.add(self)
 
