@@ -111,6 +111,16 @@ def test_the_checkpoint_and_the_configuration_need_no_plugin(graph: Keys, tmp_pa
         pbg_host.train(graph, plugins=[moved], num_epochs=2, progress=False)
 
 
+def test_a_file_of_the_same_name_does_not_replace_it(
+    graph: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scales.wasm").write_bytes(b"no component")
+    monkeypatch.setenv("PBG_PLUGIN_PATH", str(tmp_path))
+    config = pbg_host.Config(with_operator(graph, scales))
+    assert config["relations"][0]["operator"] == "scales"
+    assert pbg_host.train(config, progress=False).finished
+
+
 def test_relations_may_have_different_operators(graph: Keys) -> None:
     relations: list[Keys] = [
         {"name": "r0", "lhs": "all", "rhs": "all", "operator": turns},

@@ -1,7 +1,7 @@
 //! Reports of `pbg-host`: comparisons of bucket orders, training studies, runs, and maps of embeddings.
 //!
 //! This crate neither reads nor writes files and does not print: it converts values, such as the results of `pbg-lab`,
-//! to CSV, HTML or other values. Modules in reading order: columns ([`columns`]) and tables ([`table`]) of a
+//! to CSV, HTML or other values. For the entities of a map it asks an open model (`pbg-query`). Modules in reading order: columns ([`columns`]) and tables ([`table`]) of a
 //! comparison, where results come from ([`provenance`]), tables in LaTeX ([`latex`]), figures ([`figure`]), pages ([`page`], [`pages`]), drawings ([`svg`]), single runs ([`run`]) and their curves for
 //! TensorBoard ([`tensorboard`]), and embeddings in two dimensions ([`map`]).
 
