@@ -10,7 +10,7 @@ use crate::question::edge_sets;
 /// Options of a calibration.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fit {
+pub(crate) struct CalibrationRequest {
     edges: String,
     negatives: u32,
     limit: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Fit {
     filter: Option<Vec<String>>,
 }
 
-impl Fit {
+impl CalibrationRequest {
     /// Fits and stores probabilities. Returns them with a warning if there is one.
     pub(crate) fn run(self, resolved: &ResolvedConfig) -> Result<(Calibration, Option<String>)> {
         let options = CalibrationOptions {

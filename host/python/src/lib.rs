@@ -21,6 +21,7 @@ mod model;
 mod numbers;
 mod orders;
 mod question;
+mod ranking;
 mod training;
 mod version;
 

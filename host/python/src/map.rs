@@ -11,7 +11,7 @@ use crate::errors::usage;
 /// Entities of a map.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Map {
+pub(crate) struct MapRequest {
     /// Names; `None` for the entities with the most edges.
     names: Option<Vec<String>>,
     /// A group of each name.
@@ -20,7 +20,7 @@ pub(crate) struct Map {
     entity_type: Option<String>,
 }
 
-impl Map {
+impl MapRequest {
     /// Computes the places of the entities.
     pub(crate) fn points(
         self,

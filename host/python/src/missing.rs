@@ -13,7 +13,7 @@ use crate::question::edge_sets;
 /// Options of a search.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Search {
+pub(crate) struct MissingRequest {
     k: u32,
     relation: Option<String>,
     per_relation: bool,
@@ -24,9 +24,9 @@ pub(crate) struct Search {
     threads: Option<usize>,
 }
 
-/// Columns of the missing edges.
+/// MissingColumns of the missing edges.
 #[derive(Default, Serialize)]
-pub(crate) struct Columns {
+pub(crate) struct MissingColumns {
     heads: Vec<String>,
     relations: Vec<String>,
     tails: Vec<String>,
@@ -34,9 +34,13 @@ pub(crate) struct Columns {
     ranks: Vec<u32>,
 }
 
-impl Search {
+impl MissingRequest {
     /// Searches the best missing edges. If `stop` is set meanwhile, returns an error.
-    pub(crate) fn run(self, resolved: &ResolvedConfig, stop: &AtomicBool) -> Result<Columns> {
+    pub(crate) fn run(
+        self,
+        resolved: &ResolvedConfig,
+        stop: &AtomicBool,
+    ) -> Result<MissingColumns> {
         let options = MissingOptions {
             count: self.k,
             relation: self.relation,
@@ -57,7 +61,7 @@ impl Search {
             );
             return Err(usage(text).help(help));
         }
-        let mut columns = Columns::default();
+        let mut columns = MissingColumns::default();
         for edge in search.run(stop, &mut |_| (), &mut |_| ())? {
             columns.heads.push(edge.head);
             columns.relations.push(edge.relation);

@@ -10,21 +10,21 @@ use std::time::Duration;
 use pbg_checkpoint::ReadCheckpoint;
 use pbg_core::graph::Side;
 use pbg_export::ExportOptions;
-use pbg_model::{ResolvedConfig, RunError, TrainedModel};
-use pbg_query::{Calibration, CandidateSet, EvalOptions, GroupBy, IndexQueryOptions, QueryModel};
+use pbg_model::{ResolvedConfig, TrainedModel};
+use pbg_query::{Calibration, IndexQueryOptions, QueryModel};
 use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
-use serde::Deserialize;
 
-use crate::calibration::Fit;
+use crate::calibration::CalibrationRequest;
 use crate::config::{Config, json};
 use crate::errors::{raised, spelled, usage};
 use crate::front::work;
 use crate::index;
 use crate::listed::{self, ListedSource};
-use crate::map::Map;
-use crate::missing::Search;
+use crate::map::MapRequest;
+use crate::missing::MissingRequest;
 use crate::question::{self, Asked};
+use crate::ranking::RankingRequest;
 use crate::version::Version;
 
 /// An entity with its score.
@@ -42,43 +42,6 @@ pub(crate) struct Model {
     jobs: Mutex<Sender<Request>>,
     stop: Arc<AtomicBool>,
     resolved: ResolvedConfig,
-}
-
-/// Options of an evaluation, in the JSON form of the package.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Evaluation {
-    edges: String,
-    /// Edge sets whose edges are not counted as wrong answers; `None` for all of the dataset.
-    filter: Option<Vec<String>>,
-    candidates: Option<u32>,
-    limit: Option<usize>,
-    by: Option<String>,
-    threads: Option<usize>,
-    seen: bool,
-}
-
-impl Evaluation {
-    fn options(self, resolved: &ResolvedConfig) -> Result<EvalOptions> {
-        let by = self.by.map(|by| match by.as_str() {
-            "relation" => Ok(GroupBy::Relation),
-            "entity_type" => Ok(GroupBy::EntityType),
-            other => Err(usage(format!(
-                "by must be \"relation\" or \"entity_type\", not {other:?}"
-            ))),
-        });
-        Ok(EvalOptions {
-            edges: self.edges,
-            filter: self.filter.unwrap_or_else(|| question::edge_sets(resolved)),
-            candidates: self
-                .candidates
-                .map_or(CandidateSet::All, CandidateSet::Sample),
-            threads: self.threads,
-            limit: self.limit,
-            by: by.transpose()?,
-            seen: self.seen,
-        })
-    }
 }
 
 #[pymethods]
@@ -128,7 +91,7 @@ impl Model {
 
     /// Calibrates the model. Returns the calibration and a warning if there is one; options and calibration are JSON.
     fn calibrate(&self, py: Python<'_>, options: &str) -> PyResult<(String, Option<String>)> {
-        let fit: Fit = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        let fit: CalibrationRequest = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         self.ask(py, move |resolved, _| {
             let (made, warning) = fit.run(resolved)?;
             Ok((json(&made)?, warning))
@@ -142,7 +105,7 @@ impl Model {
 
     /// Searches the best missing edges; options and edges are JSON.
     fn missing(&self, py: Python<'_>, options: &str) -> PyResult<String> {
-        let search: Search = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        let search: MissingRequest = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         let stop = Arc::clone(&self.stop);
         self.ask(py, move |resolved, _| json(&search.run(resolved, &stop)?))
     }
@@ -212,11 +175,8 @@ impl Model {
 
     /// Ranks edges; options and report are JSON.
     fn evaluate(&self, py: Python<'_>, options: &str) -> PyResult<String> {
-        let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
-        self.ask(py, move |resolved, _| {
-            let options = options.options(resolved)?;
-            json(&pbg_query::evaluate(resolved, &options, &mut |_, _| ())?)
-        })
+        let options: RankingRequest = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        self.ask(py, move |resolved, _| json(&options.ranks(resolved)?))
     }
 
     /// Returns the names of the relations, by id.
@@ -262,7 +222,7 @@ impl Model {
 
     /// Places entities on a map. Returns the points as JSON, and the page if `html`; the options are JSON.
     fn map(&self, py: Python<'_>, options: &str, html: bool) -> PyResult<(String, Option<String>)> {
-        let map: Map = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        let map: MapRequest = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         self.ask(py, move |resolved, model| {
             let points = map.points(resolved, opened(resolved, model)?)?;
             let title = &resolved.config().checkpoint_path;
@@ -281,20 +241,9 @@ impl Model {
         edges: Vec<(String, String, String)>,
         options: &str,
     ) -> PyResult<String> {
-        let options: Evaluation = work(py, |_| serde_json::from_str(options).map_err(usage))?;
+        let options: RankingRequest = work(py, |_| serde_json::from_str(options).map_err(usage))?;
         self.ask(py, move |resolved, _| {
-            let options = options.options(resolved)?;
-            let report = pbg_query::evaluate_given(resolved, &edges, &options);
-            let report = report.map_err(|no| {
-                let number = no.question + 1;
-                let is_blamed = matches!(*no.error, RunError::Unknown(_));
-                let failure = Failure::from(*no.error);
-                match is_blamed {
-                    true => failure.context(format!("edge {number}")),
-                    false => failure,
-                }
-            });
-            json(&report?)
+            json(&options.ranks_of(resolved, &edges)?)
         })
     }
 

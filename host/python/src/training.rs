@@ -50,7 +50,7 @@ struct Run {
 /// Python functions that replace configured strategies, if they are given: an order, a loss, and the operator of all
 /// relations.
 #[derive(FromPyObject)]
-pub(crate) struct Functions(
+pub(crate) struct PythonStrategies(
     Option<Py<FunctionOrder>>,
     Option<Py<FunctionLoss>>,
     Option<Py<FunctionOperator>>,
@@ -64,7 +64,7 @@ impl Training {
         py: Python<'_>,
         config: &Config,
         plugins: Vec<String>,
-        functions: Functions,
+        functions: PythonStrategies,
         allow_plugin_change: bool,
         allow_data_change: bool,
     ) -> PyResult<Self> {
@@ -220,7 +220,7 @@ impl Drop for Closes<'_> {
     }
 }
 
-impl Functions {
+impl PythonStrategies {
     fn order(&self, py: Python<'_>) -> Option<Box<dyn BucketOrder>> {
         self.0.as_ref().map(|order| order.get().order(py))
     }
@@ -243,7 +243,7 @@ pub(crate) fn check(
     py: Python<'_>,
     config: &Config,
     plugins: Vec<String>,
-    functions: Functions,
+    functions: PythonStrategies,
 ) -> PyResult<String> {
     let (order, loss) = (functions.order(py), functions.loss(py, config)?);
     let operator = functions.operator(py)?;
