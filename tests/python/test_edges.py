@@ -242,3 +242,10 @@ def test_errors_speak_of_what_was_handed_in(keys: Keys) -> None:
 def test_other_things_are_no_edges(keys: Keys) -> None:
     with pytest.raises(pbg_host.UsageError, match="neither a file"):
         pbg_host.import_edges(keys, edges={"train": 5})  # type: ignore[dict-item]
+
+
+def test_edges_are_not_imported_into_an_object_store(keys: Keys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(pbg_host.UsageError, match="s3://bucket/graph is in an object store"):
+        pbg_host.import_edges({**keys, "dataset": "s3://bucket/graph"}, edges={"train": [("a", "near", "b")]})
+    assert not (tmp_path / "s3:").exists()
