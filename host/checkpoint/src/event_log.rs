@@ -4,7 +4,7 @@
 //! temporary name: the content of the last version, followed by the events recorded since. It replaces the old file
 //! together with the manifest.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::PathBuf;
@@ -87,6 +87,18 @@ impl SharedCheckpoint {
             .filter_map(|name| names::parse_event_part(name));
         let tokens: BTreeSet<Token> = whole.chain(parts.map(|(token, _)| token)).collect();
         Ok(tokens.into_iter().collect())
+    }
+
+    /// Removes events that the metrics of a version contain: those before the bytes `told` of each trainer. An event
+    /// file keeps them until it is removed as a whole.
+    ///
+    /// # Errors
+    /// When an object cannot be removed.
+    pub fn trim_events(&self, told: &BTreeMap<Token, u64>) -> Result<(), CheckpointError> {
+        match &*self.folder {
+            SharedFolder::Files(_) => Ok(()),
+            SharedFolder::Objects(objects) => objects.trim_events(told),
+        }
     }
 
     /// Removes the event file of a trainer that has left, once a checkpoint contains its events.

@@ -51,7 +51,7 @@ impl SharedCheckpoint {
                 }
                 Some(lock)
             }
-            // Only the trainers of the ledger in this folder write to it.
+            // The ledger keeps other trainers out.
             SharedFolder::Objects(_) => None,
         };
         let named = AtomicU64::new(1);

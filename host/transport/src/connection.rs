@@ -127,7 +127,7 @@ impl Connection {
     /// Deletes the register with all its revisions, for `cluster forget`. The next read finds it empty.
     ///
     /// # Errors
-    /// Fails if no reply arrives, or if there is no register.
+    /// Fails if no reply arrives, or if a server has no register.
     pub fn forget(&self) -> Result<(), NoAnswer> {
         match &self.register {
             RegisterPlace::Server(stream) => stream.forget(),

@@ -59,6 +59,13 @@ impl ObjectRegister {
                 *lock(&self.known) = None;
                 return Ok(None);
             }
+            // Too large to be a record: damaged.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let tag = self.tag().map_err(failed)?;
+                let revision = None;
+                *lock(&self.known) = tag.map(|tag| Known { tag, revision });
+                return Ok(None);
+            }
             Err(error) => return Err(failed(error)),
         };
         let entry = decode(&content.bytes);

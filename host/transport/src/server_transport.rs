@@ -35,7 +35,7 @@ pub(crate) struct ServerTransport {
 /// is in an object store. `notice` receives each message about waiting or starting a server once.
 ///
 /// # Errors
-/// Fails if no connection can be made within `options.patience`. The error says what to do if that is known.
+/// Fails if no connection can be made within `options.timeout`. The error says what to do if that is known.
 pub(crate) fn connect(
     options: &ConnectionOptions,
     notice: &dyn Fn(&str),

@@ -3,7 +3,7 @@
 //! A manifest is created or replaced under a condition, so of several trainers that publish a version at the same time
 //! one succeeds. Everything that a manifest names is there before.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, BufReader, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -341,6 +341,21 @@ impl RunObjects {
         for (first, _) in self.event_parts(token)? {
             let name = names::event_part(token, first);
             self.attempt("remove", &name, || self.remote.remove(&name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the objects whose events end before the bytes `told` of each trainer.
+    pub(crate) fn trim_events(&self, told: &BTreeMap<Token, u64>) -> Result<(), CheckpointError> {
+        for file in self.list()? {
+            let part = names::parse_event_part(&file.name);
+            let is_told = part.is_some_and(|(token, first)| {
+                let end = first.saturating_add(file.size);
+                told.get(&token).is_some_and(|told| end <= *told)
+            });
+            if is_told {
+                self.attempt("remove", &file.name, || self.remote.remove(&file.name))?;
+            }
         }
         Ok(())
     }

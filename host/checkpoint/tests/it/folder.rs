@@ -222,6 +222,13 @@ fn events_are_read_as_they_were_written(folders: &Folders) {
     assert_eq!(read(&other, all, all), (0, Vec::new(), 0));
     assert_eq!(read(&other, first, all + 9).2, 9);
     assert_eq!(other.event_writers().unwrap(), [Token(1)]);
+    // Events that two checkpoints contain go, and the rest is read as before.
+    other
+        .trim_events(&[(Token(1), first + (2 << 20) - 1)].into())
+        .unwrap();
+    assert_eq!(read(&other, first + (1 << 20), all).0, lines - 128);
+    assert_eq!(read(&other, first, all).2, all - first);
+    assert_eq!(folders.names("events").len(), 7 - 2 + 2);
     other.remove_events(Token(1)).unwrap();
     assert!(other.event_writers().unwrap().is_empty());
     assert_eq!(read(&other, 0, 8), (0, Vec::new(), 8));

@@ -121,6 +121,9 @@ impl ClusterTrainer<'_> {
             |writer| !record.trainers().contains_key(&writer),
         )?;
         self.remove_logs(&tellers, &*self.last_record()?)?;
+        if let Some(before) = &before {
+            files.trim_events(&before.told)?;
+        }
         self.remove_signs(&signs)?;
         self.last_checkpoint = pbg_clock::now();
         let seconds = pbg_clock::elapsed(started).as_secs_f64();

@@ -127,6 +127,8 @@ fn a_damaged_record_is_an_empty_register() {
         folder.put("ledger/record", &damaged).unwrap();
         assert_eq!(register.read().unwrap(), None, "byte {at}");
     }
+    folder.put("ledger/record", &vec![b'x'; 2 << 20]).unwrap();
+    assert_eq!(register.read().unwrap(), None);
     folder.put("ledger/record", &intact[..end]).unwrap();
     assert_eq!(register.read().unwrap(), None);
     // The next write replaces it.
