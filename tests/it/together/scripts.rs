@@ -12,13 +12,15 @@ use super::{Trainer, edges, nats_server};
 use crate::support::Workplace;
 use crate::support::graph::CONFIG;
 
-/// Starts the same command for each task, and waits for all of them.
+/// Starts the same command for each task, and waits for all of them. If one fails, the others are ended.
 const SRUN: &str = "#!/bin/bash
 processes=()
 for rank in $(seq 0 $((SLURM_NTASKS - 1))); do
   SLURM_PROCID=$rank \"$@\" & processes+=($!)
 done
-for process in \"${processes[@]}\"; do wait \"$process\" || exit; done
+for process in \"${processes[@]}\"; do
+  wait \"$process\" || { code=$?; kill \"${processes[@]}\"; exit $code; }
+done
 ";
 const SCONTROL: &str = "#!/bin/sh
 [ \"$1 $2 $3\" = 'show hostnames here[1-2]' ] && echo 127.0.0.1 && echo 127.0.0.2
@@ -43,20 +45,30 @@ fn a_slurm_job_trains_with_every_task() {
     .unwrap();
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/cluster/slurm.sbatch");
-    let mut job = Command::new("bash");
-    job.arg(script).current_dir(place.path(""));
     let mut programs = OsString::from(place.path("programs"));
     programs.push(":");
     programs.push(env::var_os("PATH").unwrap_or_default());
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let port = port.local_addr().unwrap().port();
-    job.env("PATH", programs)
-        .env("SLURM_JOB_NODELIST", "here[1-2]")
-        .env("SLURM_NTASKS", "2")
-        .env("MASTER_PORT", port.to_string())
-        .env("PBG_HOST_CACHE", place.path("cache"));
-    let mut job = Trainer::spawn(&place, 0, &mut job);
-    assert_eq!(job.ends(), Some(0), "{}", job.errors());
+    let submit = || {
+        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = port.local_addr().unwrap().port();
+        let mut job = Command::new("bash");
+        job.arg(&script)
+            .current_dir(place.path(""))
+            .env("PATH", &programs)
+            .env("SLURM_JOB_NODELIST", "here[1-2]")
+            .env("SLURM_NTASKS", "2")
+            .env("MASTER_PORT", port.to_string())
+            .env("PBG_HOST_CACHE", place.path("cache"));
+        Trainer::spawn(&place, 0, &mut job)
+    };
+    let mut job = submit();
+    let mut code = job.ends();
+    // Another process may take the port in between.
+    while job.errors().contains("address already in use") {
+        job = submit();
+        code = job.ends();
+    }
+    assert_eq!(code, Some(0), "{}", job.errors());
 
     let history = place
         .run(["cluster", "history", "--json"])
