@@ -91,6 +91,9 @@ enum Task {
     /// Benchmarks: speed compared with PyTorch-BigGraph, quality of configurations, growth of costs.
     #[command(disable_help_flag = true)]
     Bench(WorkbenchArgs),
+    /// Prepares a release: dates the changelog, sets the version, and prints what remains to be done by hand.
+    #[command(disable_help_flag = true)]
+    Release(WorkbenchArgs),
     /// Makes the edge sets of examples/wordnet from the database of the Debian package wordnet-base.
     #[command(disable_help_flag = true)]
     Wordnet(WorkbenchArgs),
@@ -156,7 +159,7 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
             ..
         } => test::find_mutations(&repo, &text),
         Task::Sim { hours, seed, .. } => test::simulate(&repo, hours, seed),
-        Task::Docs(_) | Task::Gpu(_) | Task::Bench(_) | Task::Wordnet(_) => {
+        Task::Docs(_) | Task::Gpu(_) | Task::Bench(_) | Task::Release(_) | Task::Wordnet(_) => {
             workbench(&repo, arguments)
         }
     }

@@ -1,4 +1,4 @@
-//! Benchmarks, the site of the documentation, tests of a GPU and the data of the WordNet example: the tasks of
+//! Benchmarks, the site of the documentation, tests of a GPU, releases and the data of the WordNet example: the tasks of
 //! `cargo xtask` that neither the demo nor the tests need. `cargo xtask` compiles and starts this program for them.
 
 #![expect(
@@ -10,6 +10,7 @@
 mod bench;
 mod docs;
 mod gpu;
+mod release;
 mod wordnet;
 
 use std::path::PathBuf;
@@ -43,6 +44,13 @@ enum Task {
     /// Benchmarks: speed compared with PyTorch-BigGraph, quality of configurations, growth of costs.
     #[command(subcommand)]
     Bench(Bench),
+    /// Prepares a release: dates the changelog, sets the version, and prints what remains to be done by hand.
+    ///
+    /// Nothing is committed or sent.
+    Release {
+        /// Version, such as 1.2.3.
+        version: release::Version,
+    },
     /// Makes the edge sets of examples/wordnet from the database of the Debian package wordnet-base.
     Wordnet {
         /// Folder with data.noun, index.noun and so on.
@@ -92,6 +100,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Bench(Bench::Quality(args)) => bench::quality::run(&repo, &args),
         Task::Bench(Bench::Scale(args)) => bench::scale::run(&repo, &args),
         Task::Bench(Bench::Guard { record }) => guard::run(&repo, record),
+        Task::Release { version } => release::run(&repo, version),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }
 }
