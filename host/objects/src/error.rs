@@ -12,6 +12,9 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
         Error::NotFound { .. } => return io::ErrorKind::NotFound.into(),
         Error::AlreadyExists { .. } => return io::ErrorKind::AlreadyExists.into(),
         Error::Precondition { .. } => return replaced(),
+        Error::NotImplemented { .. } | Error::NotSupported { .. } => {
+            return io::Error::new(io::ErrorKind::Unsupported, root_cause(&error));
+        }
         Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => denied(url.provider),
         other => {
             let cause = root_cause(other);
@@ -19,6 +22,9 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
                 Some("NoSuchBucket") => format!("there is no bucket `{}`", url.bucket),
                 Some("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch") => {
                     denied(url.provider)
+                }
+                Some("NotImplemented") => {
+                    return io::Error::new(io::ErrorKind::Unsupported, "not implemented");
                 }
                 Some(code) => match element(&cause, "Message") {
                     Some(message) => format!("the store answers {code}: {message}"),

@@ -1,5 +1,6 @@
 //! The register of a run in an object store, after a check that it can be there.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,7 +51,7 @@ fn probe(folder: &dyn RemoteFolder, url: &str) -> Result<(), ConnectError> {
     let random = crate::secret::random()?;
     let number = u64::from_le_bytes(std::array::from_fn(|i| random[i]));
     let name = format!("ledger/probe.{number:016x}");
-    let tried = (|| {
+    let tried: io::Result<Option<&str>> = (|| {
         let first = match folder.create(&name, b"1")? {
             Some(tag) => tag,
             // The answer to an earlier attempt was lost.
@@ -69,9 +70,8 @@ fn probe(folder: &dyn RemoteFolder, url: &str) -> Result<(), ConnectError> {
     })();
     let what = match tried {
         Ok(what) => what.map(str::to_owned),
-        // A store that writes without conditions does not know them.
-        Err(error) if folder.put(&name, b"5").is_ok() => {
-            Some(format!("refuses conditional writes ({error})"))
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+            Some(format!("has no conditional writes ({error})"))
         }
         Err(cause) => {
             let path = Path::new(url).join(&name);
