@@ -50,6 +50,18 @@ struct Meeting {
     lease: String,
 }
 
+/// Whether a server that a trainer in `place` has started is running.
+pub(crate) fn server_runs(place: &Workplace) -> bool {
+    let store = place.path("rendezvous.nats").display().to_string();
+    let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
+        let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
+        Some(String::from_utf8_lossy(&line).into_owned())
+    });
+    processes
+        .into_iter()
+        .any(|line| line.contains("nats-server") && line.contains(&store))
+}
+
 /// Trainer process; it is killed at the end of the test.
 pub(crate) struct Trainer {
     child: Child,
@@ -118,14 +130,7 @@ impl Meeting {
     }
 
     fn server_runs(&self) -> bool {
-        let store = self.place.path("rendezvous.nats").display().to_string();
-        let processes = fs::read_dir("/proc").unwrap().filter_map(|entry| {
-            let line = fs::read(entry.ok()?.path().join("cmdline")).ok()?;
-            Some(String::from_utf8_lossy(&line).into_owned())
-        });
-        processes
-            .into_iter()
-            .any(|line| line.contains("nats-server") && line.contains(&store))
+        server_runs(&self.place)
     }
 }
 

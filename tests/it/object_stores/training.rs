@@ -1,6 +1,7 @@
 //! Training into an object store: by one trainer, by several, and by some that die.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::process::Command;
 
 use pbg_files::remote::{ObjectStores as _, Patience};
@@ -9,7 +10,7 @@ use serde_json::Value;
 use super::Cloud;
 use crate::support::graph::CONFIG;
 use crate::support::{Workplace, with};
-use crate::together::{Trainer, edges, edges_by_epoch, nats_server};
+use crate::together::{Trainer, edges, edges_by_epoch, nats_server, server_runs};
 
 /// Model without parameters that trainers share.
 fn unshared() -> String {
@@ -57,6 +58,15 @@ fn checksums(manifest: &str) -> BTreeMap<String, u64> {
     let key = |name: &str| name.split('.').next().unwrap().to_owned();
     let files = files.map(|(name, file)| (key(name), file["crc32"].as_u64().unwrap()));
     files.collect()
+}
+
+/// Returns the keys with which trainers in `place` find a server, the program `nats`.
+fn server_keys(place: &Workplace, nats: &Path) -> [String; 2] {
+    let rendezvous = place.path("rendezvous");
+    [
+        format!("distributed_init_method=file://{}", rendezvous.display()),
+        format!("distributed.nats_server={:?}", nats.display().to_string()),
+    ]
 }
 
 fn buckets(trainers: &[&Trainer]) -> Vec<[u64; 3]> {
@@ -120,6 +130,19 @@ fn a_trainer_that_died_is_replaced_and_a_second_one_is_refused() {
     let errors = second.errors();
     assert!(errors.contains("rank 0 is taken"), "{errors}");
     assert!(!errors.contains("NATS"), "{errors}");
+    // Trainers that do not hear each other would remove each other in turns.
+    if let Some(nats) = nats_server() {
+        let server = server_keys(&cloud.place, &nats);
+        let server = server.each_ref().map(String::as_str);
+        let mut other = cloud.start(0, &[&keys[..], &server].concat());
+        assert_eq!(other.ends(), Some(10), "{}", other.errors());
+        let errors = other.errors();
+        assert!(
+            errors.contains("what carries heartbeats is a server"),
+            "{errors}"
+        );
+        assert!(!server_runs(&cloud.place));
+    }
     first.kill();
     let mut next = Trainer::spawn(&cloud.place, 2, &mut cloud.train(&keys));
     assert!(next.trains(3), "{}", next.errors());
@@ -188,12 +211,9 @@ fn shared_parameters_need_a_server_and_the_ledger_stays_in_the_store() {
     assert_eq!(alone.ends(), Some(3), "{}", alone.errors());
     let expected = "through an object store alone they cannot be exchanged";
     assert!(alone.errors().contains(expected), "{}", alone.errors());
-    let rendezvous = format!(
-        "distributed_init_method=file://{}",
-        cloud.place.path("rendezvous").display()
-    );
-    let nats = format!("distributed.nats_server={:?}", nats.display().to_string());
-    let keys = [&at[..], &[&rendezvous, &nats]].concat();
+    let server = server_keys(&cloud.place, &nats);
+    let server = server.each_ref().map(String::as_str);
+    let keys = [&at[..], &server].concat();
     let mut trainers = [0, 1].map(|rank| cloud.start(rank, &keys));
     for trainer in &mut trainers {
         assert_eq!(trainer.ends(), Some(0), "{}", trainer.errors());

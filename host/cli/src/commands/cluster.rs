@@ -108,9 +108,10 @@ fn stop(args: &ConfigArgs, terminal: Terminal) -> Result<()> {
         false => Ok(OperatorCommand::Stop),
     };
     let trainers = change(&connection, order)?.trainers().len();
-    terminal.print_line(format_args!(
-        "{trainers} trainers will finish their buckets and leave"
-    ));
+    terminal.print_line(match trainers {
+        1 => "one trainer will finish its bucket and leave".to_owned(),
+        _ => format!("{trainers} trainers will finish their buckets and leave"),
+    });
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pbg_config::{Config, LedgerPlace};
 use pbg_core::event::Event;
 use pbg_distributed::{ClusterOptions, SyncLimits};
+use pbg_ledger::LedgerRecord;
 use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_train::RunOutcome;
 use pbg_transport::{Connection, ConnectionOptions, InitMethod, ServerNotice};
@@ -171,8 +172,10 @@ impl ClusterConnection {
     /// Stops the server that rank 0 has started if this trainer has failed and no other trainers are left.
     pub(super) fn abandon(&self) {
         let record = cluster_options::record(&self.connection);
-        let is_empty = record.is_ok_and(|record| record.is_none_or(|r| r.trainers().is_empty()));
-        if self.rank == Some(0) && is_empty {
+        // Trainers that find each other in the object store do not use this server.
+        let is_unused = |record: LedgerRecord| record.trainers().is_empty() || record.terms().polls;
+        let is_unused = record.is_ok_and(|record| record.is_none_or(is_unused));
+        if self.rank == Some(0) && is_unused {
             // Errors are ignored, since the earlier failure is the one to report.
             let _ended = self.connection.stop_server();
         }
