@@ -138,6 +138,20 @@ impl ObjectFolder {
         })
     }
 
+    /// Lists the objects of the folder `prefix`, without those of folders below it.
+    fn list_folder(&self, prefix: Option<Key>) -> io::Result<Vec<RemoteFile>> {
+        let listed = block(async {
+            let listed = self.store.list_with_delimiter(prefix.as_ref()).await;
+            listed.map_err(|e| self.failed(e))
+        })?;
+        check_count(listed.objects.len())?;
+        let files = listed.objects.into_iter();
+        let mut files: Vec<RemoteFile> =
+            files.filter_map(|object| self.described(object)).collect();
+        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        Ok(files)
+    }
+
     fn described(&self, object: ObjectMeta) -> Option<RemoteFile> {
         let path: &str = object.location.as_ref();
         let name = match self.url.folder.is_empty() {
@@ -166,10 +180,7 @@ impl RemoteFolder for ObjectFolder {
             while let Some(object) = listed.next().await {
                 files.extend(self.described(object.map_err(|e| self.failed(e))?));
                 objects += 1;
-                if objects > MAX_OBJECTS {
-                    let what = format!("it has more than {MAX_OBJECTS} objects");
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, what));
-                }
+                check_count(objects)?;
             }
             Ok(files)
         })?;
@@ -178,29 +189,11 @@ impl RemoteFolder for ObjectFolder {
     }
 
     fn list_here(&self) -> io::Result<Vec<RemoteFile>> {
-        let prefix = self.prefix()?;
-        let listed = block(async {
-            let listed = self.store.list_with_delimiter(prefix.as_ref()).await;
-            listed.map_err(|e| self.failed(e))
-        })?;
-        let files = listed.objects.into_iter();
-        let mut files: Vec<RemoteFile> =
-            files.filter_map(|object| self.described(object)).collect();
-        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(files)
+        self.list_folder(self.prefix()?)
     }
 
     fn list_below(&self, folder: &str) -> io::Result<Vec<RemoteFile>> {
-        let prefix = self.key(folder.trim_end_matches('/'))?;
-        let listed = block(async {
-            let listed = self.store.list_with_delimiter(Some(&prefix)).await;
-            listed.map_err(|e| self.failed(e))
-        })?;
-        let files = listed.objects.into_iter();
-        let mut files: Vec<RemoteFile> =
-            files.filter_map(|object| self.described(object)).collect();
-        files.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(files)
+        self.list_folder(Some(self.key(folder.trim_end_matches('/'))?))
     }
 
     fn look_up(&self, name: &str) -> io::Result<RemoteFile> {
@@ -278,6 +271,17 @@ impl RemoteFolder for ObjectFolder {
                 Err(error) => Err(error),
             }
         })
+    }
+}
+
+/// Checks that a folder has no more objects than a dataset or a checkpoint.
+fn check_count(objects: usize) -> io::Result<()> {
+    match objects <= MAX_OBJECTS {
+        true => Ok(()),
+        false => {
+            let what = format!("it has more than {MAX_OBJECTS} objects");
+            Err(io::Error::new(io::ErrorKind::InvalidData, what))
+        }
     }
 }
 
