@@ -49,7 +49,7 @@ enum Task {
     /// Nothing is committed or sent.
     Release {
         /// Version, such as 1.2.3.
-        version: release::Version,
+        version: release::ReleaseVersion,
     },
     /// Makes the edge sets of examples/wordnet from the database of the Debian package wordnet-base.
     Wordnet {

@@ -16,11 +16,11 @@ const UNRELEASED: &str = ", not released yet";
 /// Folder whose files name the image of a version.
 const EXAMPLES: &str = "examples/cluster";
 
-/// Version of the program.
+/// ReleaseVersion of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version([u32; 3]);
+pub(crate) struct ReleaseVersion([u32; 3]);
 
-impl FromStr for Version {
+impl FromStr for ReleaseVersion {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -36,7 +36,7 @@ impl FromStr for Version {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ReleaseVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch] = self.0;
         write!(f, "{major}.{minor}.{patch}")
@@ -44,7 +44,7 @@ impl fmt::Display for Version {
 }
 
 /// Prepares the release of `version`.
-pub(crate) fn run(repo: &Repo, version: Version) -> Result<()> {
+pub(crate) fn run(repo: &Repo, version: ReleaseVersion) -> Result<()> {
     let changed = git(repo, &["status", "--porcelain"])?;
     ensure!(
         changed.is_empty(),
@@ -84,7 +84,7 @@ pub(crate) fn run(repo: &Repo, version: Version) -> Result<()> {
 }
 
 /// Returns what remains to be done.
-fn remaining(version: Version, message: &str) -> String {
+fn remaining(version: ReleaseVersion, message: &str) -> String {
     format!(
         "\nprepared; nothing was committed or sent. What remains:\n\n\
          cargo xtask test                                  # the state that is released\n\
@@ -98,7 +98,7 @@ fn remaining(version: Version, message: &str) -> String {
 }
 
 /// Returns the version of the workspace.
-fn current(manifest: &str) -> Result<Version> {
+fn current(manifest: &str) -> Result<ReleaseVersion> {
     version_line(manifest)?
         .trim_start_matches("version = ")
         .trim_matches('"')
@@ -106,7 +106,7 @@ fn current(manifest: &str) -> Result<Version> {
 }
 
 /// Returns the manifest of the workspace with another version.
-fn with_version(manifest: &str, version: Version) -> Result<String> {
+fn with_version(manifest: &str, version: ReleaseVersion) -> Result<String> {
     let line = version_line(manifest)?;
     Ok(manifest.replacen(line, &format!("version = \"{version}\""), 1))
 }
@@ -121,7 +121,7 @@ fn version_line(manifest: &str) -> Result<&str> {
 }
 
 /// Returns the changelog with a date for what was not released, and the changes of this release.
-fn dated(changelog: &str, version: Version, date: &str) -> Result<(String, String)> {
+fn dated(changelog: &str, version: ReleaseVersion, date: &str) -> Result<(String, String)> {
     let mut headings = changelog.lines().filter(|line| line.starts_with("## "));
     let heading = headings.next().context("the changelog has no section")?;
     if !heading.ends_with(UNRELEASED) {
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn versions_are_three_numbers() {
-        let version: Version = "1.20.3".parse().unwrap();
+        let version: ReleaseVersion = "1.20.3".parse().unwrap();
         assert_eq!(version.to_string(), "1.20.3");
         assert!(version < "1.100.0".parse().unwrap());
         for wrong in [
@@ -179,7 +179,7 @@ mod tests {
             "v1.2.3",
             "1..3",
         ] {
-            wrong.parse::<Version>().unwrap_err();
+            wrong.parse::<ReleaseVersion>().unwrap_err();
         }
     }
 
