@@ -69,6 +69,12 @@ fn server_keys(place: &Workplace, nats: &Path) -> [String; 2] {
     ]
 }
 
+/// Returns the last epoch that trainers have begun, counted from 0.
+fn last_epoch(trainers: &[&Trainer]) -> u64 {
+    let trained = buckets(trainers).into_iter();
+    trained.map(|[epoch, ..]| epoch).max().unwrap_or(0)
+}
+
 fn buckets(trainers: &[&Trainer]) -> Vec<[u64; 3]> {
     let events = trainers.iter().flat_map(|t| t.of("bucket_finished"));
     let of = |event: Value| ["epoch", "lhs", "rhs"].map(|key| event[key].as_u64().unwrap());
@@ -122,7 +128,8 @@ fn a_trainer_that_died_is_replaced_and_a_second_one_is_refused() {
     let Some(cloud) = Cloud::new(Workplace::with_dataset(CONFIG)) else {
         return;
     };
-    let keys = ["checkpoint_path=s3://tests/model", "num_epochs=12"];
+    let at = "checkpoint_path=s3://tests/model";
+    let keys = [at, "num_epochs=100000"];
     let mut first = Trainer::spawn(&cloud.place, 0, &mut cloud.train(&keys));
     assert!(first.trains(12), "{}", first.errors());
     let mut second = Trainer::spawn(&cloud.place, 1, &mut cloud.train(&keys));
@@ -148,12 +155,27 @@ fn a_trainer_that_died_is_replaced_and_a_second_one_is_refused() {
     assert!(next.trains(3), "{}", next.errors());
     next.interrupt();
     assert_eq!(next.ends(), Some(130), "{}", next.errors());
-    let mut last = Trainer::spawn(&cloud.place, 3, &mut cloud.train(&keys));
+    let epochs = 2 + last_epoch(&[&first, &next]);
+    let number = format!("num_epochs={}", 1 + epochs);
+    let mut last = Trainer::spawn(&cloud.place, 3, &mut cloud.train(&[at, &number]));
     assert_eq!(last.ends(), Some(0), "{}", last.errors());
     let all = edges(&cloud.place.path("train.tsv"));
-    let epochs = edges_by_epoch(&[&first, &next, &last]);
-    let expected: Vec<_> = (0..12).map(|epoch| (epoch, all)).collect();
-    assert_eq!(epochs, expected);
+    let history = ["cluster", "history", "--json", "--set", at];
+    let history = cloud.run(&history).succeeds().stdout;
+    let history: Vec<Value> = serde_json::from_str(&history).unwrap();
+    for epoch in 0..=epochs {
+        let of_epoch = history.iter().filter(|row| row["epoch"] == epoch);
+        let buckets: BTreeSet<String> = of_epoch
+            .clone()
+            .map(|row| row["bucket"].to_string())
+            .collect();
+        let trained: u64 = of_epoch
+            .clone()
+            .map(|row| row["edges"].as_u64().unwrap())
+            .sum();
+        let found = (of_epoch.count(), buckets.len(), trained);
+        assert_eq!(found, (9, 9, all), "epoch {epoch}");
+    }
     let eval = ["eval", "s3://tests/model", "--edges", "test"];
     cloud.run(&eval).succeeds();
 }
