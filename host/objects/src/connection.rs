@@ -206,6 +206,11 @@ fn is_loopback(address: &str) -> bool {
             .is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
+/// Waits before a request is repeated.
+pub(crate) async fn pause(time: Duration) {
+    tokio::time::sleep(time).await;
+}
+
 /// Carries out requests, and waits for the last one.
 ///
 /// # Errors

@@ -38,6 +38,10 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
                     );
                     return io::Error::new(io::ErrorKind::TimedOut, text);
                 }
+                None if is_unreachable(&cause) => format!(
+                    "the store cannot be reached ({cause}); check {} and the network",
+                    address(url.provider)
+                ),
                 None => cause,
             }
         }
@@ -80,6 +84,18 @@ fn root_cause(error: &Error) -> String {
         }
     }
     text
+}
+
+/// Returns whether a message is of a connection that could not be made.
+fn is_unreachable(cause: &str) -> bool {
+    let cause = cause.to_ascii_lowercase();
+    let causes = [
+        "connection refused",
+        "unreachable",
+        "dns error",
+        "failed to lookup",
+    ];
+    causes.iter().any(|text| cause.contains(text))
 }
 
 /// Returns what decides which address a provider's requests go to.

@@ -14,7 +14,7 @@ use object_store::{
 };
 use pbg_files::remote::{ContentTag, Patience, RemoteContent, RemoteFile, RemoteFolder};
 
-use crate::connection::{StoreSettings, block, connect};
+use crate::connection::{StoreSettings, block, connect, pause};
 use crate::error::{io_error, is_passing};
 use crate::transfer;
 use crate::url::ObjectUrl;
@@ -126,12 +126,12 @@ impl ObjectFolder {
             let mut pauses = self.pauses.iter();
             loop {
                 let ended = request().await;
-                let pause = match &ended {
+                let time = match &ended {
                     Err(error) if is_passing(error) => pauses.next(),
                     _ => None,
                 };
-                match pause {
-                    Some(pause) => tokio::time::sleep(*pause).await,
+                match time {
+                    Some(time) => pause(*time).await,
                     None => return ended.map_err(|e| self.failed(e)),
                 }
             }
