@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use pbg_files::remote::{
     ContentTag, LocalCopy, ObjectStores, Patience, RemoteContent, RemoteFile, RemoteFolder,
+    RemoteWriter,
 };
 use pbg_objects::CopiedFolders;
 
@@ -120,6 +121,14 @@ impl RemoteFolder for UnreliableFolder {
 
     fn upload(&self, from: &Path, name: &str) -> io::Result<()> {
         self.folder.upload(from, name)
+    }
+
+    fn reader(&self, file: &RemoteFile) -> io::Result<Box<dyn io::Read + Send>> {
+        self.folder.reader(file)
+    }
+
+    fn writer(&self, name: &str) -> io::Result<Box<dyn RemoteWriter>> {
+        self.folder.writer(name)
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {

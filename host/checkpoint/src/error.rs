@@ -65,6 +65,16 @@ pub enum CheckpointError {
     /// The folder belongs to another program, or to another version of this one.
     #[error("{0}; choose another `checkpoint_path`")]
     Format(SealError),
+    /// A partition server that may have a file does not answer.
+    #[error("the partition server {address}, which may have {name}, does not answer: {cause}")]
+    SilentServer {
+        /// Address of the server.
+        address: String,
+        /// Name of the file.
+        name: String,
+        /// Last failure.
+        cause: std::io::Error,
+    },
     /// An earlier write failed.
     #[error(
         "cannot commit to {}: an earlier write failed: {failure}; the last complete version \
@@ -90,9 +100,15 @@ impl CheckpointError {
     pub fn is_io(&self) -> bool {
         match self {
             Self::File(error) => !error.is_damage(),
-            Self::Refused { .. } => true,
+            Self::Refused { .. } | Self::SilentServer { .. } => true,
             _ => false,
         }
+    }
+
+    /// Returns whether a partition server that may have the file does not answer.
+    #[must_use]
+    pub fn is_silent_server(&self) -> bool {
+        matches!(self, Self::SilentServer { .. })
     }
 
     pub(super) fn damaged(path: &Path, what: impl Into<String>) -> Self {

@@ -8,7 +8,7 @@
 //! following commit.
 //!
 //! In reading order: the folder of a single run ([`Checkpoint`]) or of several trainers ([`SharedCheckpoint`]), the
-//! manifest ([`CheckpointManifest`]), the files of partitions and parameters ([`PartitionFiles`], [`tensors`]), a
+//! manifest ([`CheckpointManifest`]), the memory of other machines ([`PartitionServers`]), the files of partitions and parameters ([`PartitionFiles`], [`tensors`]), a
 //! reader that stays on one version ([`ReadCheckpoint`]), and files of nearest-neighbour indexes ([`index`]).
 //! `docs/formats.md` describes every file. This crate knows neither the training loop nor the configuration: it stores
 //! what it is given.
@@ -24,9 +24,11 @@ pub mod manifest;
 mod metrics;
 mod names;
 mod partition_files;
+mod partition_servers;
 mod preserve;
 mod read;
 mod recovery;
+mod sent_object;
 pub mod shared;
 mod shared_folder;
 pub mod tensors;
@@ -37,6 +39,7 @@ pub use error::CheckpointError;
 pub use event_log::{EventReader, MetricsWriter};
 pub use manifest::CheckpointManifest;
 pub use partition_files::{FolderWriter, PartitionFiles};
+pub use partition_servers::{PartitionServers, ServerConnector};
 pub use preserve::{PreservedBest, find_best};
 pub use read::ReadCheckpoint;
 pub use recovery::{exists, list_preserved, recovery_advice};

@@ -63,7 +63,8 @@ impl PartitionFiles {
         &self.folder
     }
 
-    fn name(&self, key: &str, version: u64) -> String {
+    /// Returns the name of a new file.
+    pub(super) fn name(&self, key: &str, version: u64) -> String {
         match &self.writer {
             FolderWriter::Single => names::versioned(key, version, None),
             FolderWriter::Trainer { token, named } => {
@@ -85,11 +86,24 @@ impl PartitionFiles {
         write: impl FnOnce(&Path) -> Result<FileSummary, FileError>,
     ) -> Result<(String, FileSummary), FileError> {
         let name = self.name(key, version);
-        let path = self.folder.join(&name);
+        let summary = self.write_named(&name, write)?;
+        Ok((name, summary))
+    }
+
+    /// Writes the file `name`, as [`PartitionFiles::write`] does.
+    ///
+    /// # Errors
+    /// When the file cannot be written. The incomplete file is removed.
+    pub(super) fn write_named(
+        &self,
+        name: &str,
+        write: impl FnOnce(&Path) -> Result<FileSummary, FileError>,
+    ) -> Result<FileSummary, FileError> {
+        let path = self.folder.join(name);
         let staged = files::staged_name(&path);
         let written = write(&staged).and_then(|summary| {
             files::rename(&staged, &path)?;
-            Ok((name, summary))
+            Ok(summary)
         });
         // Free the space, which another run's commit may need.
         written.inspect_err(|_| drop(files::remove(&staged)))

@@ -5,6 +5,7 @@
 //! `manifest.json`. After the first step the version is complete, and [`SharedCheckpoint::newest`] finds it.
 
 mod objects;
+mod partitions;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File as OpenFile};
@@ -16,11 +17,11 @@ use std::sync::atomic::AtomicU64;
 use pbg_ledger::{FileId, PartitionFile, Token};
 
 use super::lock::{CheckpointLock, LockMode};
+use super::partition_servers::PartitionServers;
 use super::shared_folder::SharedFolder;
-use super::tensors::partition_metadata;
 use super::{
-    CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, PartitionData, PartitionFiles,
-    PartitionRows, Tensor, TensorRef, first_commit, metrics, names, read, tensors,
+    CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, PartitionFiles, Tensor, TensorRef,
+    first_commit, metrics, names, read, tensors,
 };
 use pbg_files::{self as files, FileError, FileSummary, STAGED_SUFFIX};
 
@@ -30,6 +31,8 @@ pub struct SharedCheckpoint {
     files: PartitionFiles,
     pub(super) folder: Arc<SharedFolder>,
     pub(super) token: Token,
+    /// Servers that keep partitions between checkpoints; `None` if they are kept in the folder.
+    servers: Option<Arc<PartitionServers>>,
     /// Bytes of events that this trainer has written to an object store.
     pub(super) told: AtomicU64,
     _lock: Option<CheckpointLock>,
@@ -59,11 +62,19 @@ impl SharedCheckpoint {
             files: PartitionFiles::new(folder.local(), FolderWriter::Trainer { token, named }),
             folder: Arc::new(folder),
             token,
+            servers: None,
             told: AtomicU64::new(0),
             _lock: lock,
         };
         opened.create_presence(token)?;
         Ok(opened)
+    }
+
+    /// Keeps partitions on `servers` between checkpoints.
+    #[must_use]
+    pub fn with_servers(mut self, servers: Option<Arc<PartitionServers>>) -> Self {
+        self.servers = servers;
+        self
     }
 
     /// Creates the presence file of `token` again. It may have been removed before the trainer joined the run.
@@ -119,26 +130,6 @@ impl SharedCheckpoint {
         }
     }
 
-    /// Writes a partition, durably, for checkpoint version `version`.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn write_partition(
-        &self,
-        entity_type: &str,
-        partition: u32,
-        version: u64,
-        rows: &PartitionRows<'_>,
-    ) -> Result<PartitionFile, CheckpointError> {
-        let key = names::partition(entity_type, partition);
-        let metadata = partition_metadata(entity_type, partition);
-        let write = |path: &Path| rows.write(path, &metadata);
-        let (name, FileSummary { size, crc32 }) = self.write(&key, version, write)?;
-        let writer = names::parse(&name).and_then(|name| name.writer);
-        let id = FileId { version, writer };
-        Ok(PartitionFile { id, size, crc32 })
-    }
-
     /// Writes the model parameters, durably, for checkpoint version `version`. Returns name and summary of the file.
     ///
     /// # Errors
@@ -161,39 +152,6 @@ impl SharedCheckpoint {
         let (name, summary) = self.files.write(key, version, write)?;
         self.folder.keep(&name)?;
         Ok((name, summary))
-    }
-
-    /// Returns the name of a partition's file if it is missing or does not have the size that the ledger records.
-    ///
-    /// # Errors
-    /// When the folder cannot be read.
-    pub fn missing(
-        &self,
-        entity_type: &str,
-        partition: u32,
-        file: &PartitionFile,
-    ) -> Result<Option<String>, CheckpointError> {
-        let name = name_of(entity_type, partition, file.id);
-        let size = self.folder.size_if_any(&name)?;
-        Ok((size != Some(file.size)).then_some(name))
-    }
-
-    /// Reads a partition from a file that the ledger names into `data`, whose memory is reused.
-    ///
-    /// # Errors
-    /// When the file cannot be read or does not match the ledger; `data` is meaningless then.
-    pub fn read_partition_into(
-        &self,
-        entity_type: &str,
-        partition: u32,
-        file: &PartitionFile,
-        data: &mut PartitionData,
-    ) -> Result<(), CheckpointError> {
-        let name = name_of(entity_type, partition, file.id);
-        let &PartitionFile { size, crc32, .. } = file;
-        let summary = FileSummary { size, crc32 };
-        let opened = self.folder.open_file(&name)?;
-        data.read(&opened, &self.path().join(&name), summary)
     }
 
     /// Reads the model parameters of a version; empty if it has none.
@@ -267,12 +225,16 @@ impl SharedCheckpoint {
         }
     }
 
-    /// Returns the names of the partition and parameter files that are in the folder now, and of incomplete files.
+    /// Returns the names of the partition and parameter files that are in the folder or on a server now, and of
+    /// incomplete files.
     ///
     /// # Errors
     /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<String>, CheckpointError> {
         let mut names = self.folder.names()?;
+        names.extend(self.servers.iter().flat_map(|servers| servers.list()));
+        names.sort_unstable();
+        names.dedup();
         let is_own = |name: &str| {
             names::parse(complete_name(name)).is_some() || names::staged_by(name).is_some()
         };
@@ -310,6 +272,9 @@ impl SharedCheckpoint {
             if goes {
                 // A file that is being read is listed again by the next checkpoint.
                 self.folder.remove_unless_read(name)?;
+                if let Some(servers) = &self.servers {
+                    servers.remove(name);
+                }
             }
         }
         Ok(())

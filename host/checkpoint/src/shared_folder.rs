@@ -2,10 +2,11 @@
 //!
 //! Files are written once, under names that nobody uses again, so both are used in the same way: a new file is written
 //! locally and then made durable ([`SharedFolder::keep`]), and is opened by its name ([`SharedFolder::open`]). On its way
-//! to or from an object store, a file is in a scratch folder of this trainer, which is removed at the end.
+//! to or from an object store, a file is in a scratch folder of this trainer, which is removed at the end; partitions are
+//! sent and received without one.
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,6 +16,7 @@ use pbg_files::sealed_json::MAX_BYTES;
 use pbg_files::{self as files, FileError};
 
 use super::names;
+use super::sent_object::SentObject;
 
 /// Largest object that S3 copies with one request, in bytes.
 const MAX_DUPLICATED: u64 = 5 << 30;
@@ -167,6 +169,20 @@ impl RunObjects {
         work: impl FnOnce() -> io::Result<T>,
     ) -> Result<T, FileError> {
         work().map_err(|cause| FileError::new(operation, &self.path_of(name), cause))
+    }
+
+    /// Begins to send the object `name`.
+    pub(super) fn send(&self, name: &str) -> Result<SentObject, FileError> {
+        let writer = self.attempt("write", name, || self.remote.writer(name))?;
+        Ok(SentObject::new(vec![(self.path_of(name), writer)]))
+    }
+
+    /// Begins to read the object `name`. Returns its content and its size.
+    pub(super) fn receive(&self, name: &str) -> Result<(Box<dyn Read + Send>, u64), FileError> {
+        self.attempt("open", name, || {
+            let found = self.remote.look_up(name)?;
+            Ok((self.remote.reader(&found)?, found.size))
+        })
     }
 
     /// Lists the objects of the folder itself.

@@ -23,7 +23,7 @@ pub use partition::{EmbeddingLocation, PartitionData, PartitionRows};
 use reader::SafetensorsReader;
 pub use rows::{EmbeddingRows, row_sum};
 use writer::write_with;
-pub use writer::{CopyRows, put_numbers};
+pub use writer::{CopyRows, TensorOutput, put_numbers};
 
 /// Size in bytes of the conversion buffers for reading or writing a partition whose embeddings are stored in another
 /// number format.
@@ -90,7 +90,7 @@ pub(super) fn verify(
     path: &Path,
     expected: FileSummary,
 ) -> Result<(), CheckpointError> {
-    let mut reader = SafetensorsReader::new(file, path, expected)?;
+    let mut reader = SafetensorsReader::of_file(file, path, expected)?;
     reader.header()?;
     reader.skip_to_end()?;
     reader.finish()
@@ -102,7 +102,7 @@ pub(super) fn read(
     path: &Path,
     expected: FileSummary,
 ) -> Result<Vec<Tensor>, CheckpointError> {
-    let mut reader = SafetensorsReader::new(file, path, expected)?;
+    let mut reader = SafetensorsReader::of_file(file, path, expected)?;
     let mut tensors = Vec::new();
     for listed in reader.header()? {
         let mut tensor = Tensor {

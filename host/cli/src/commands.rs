@@ -16,6 +16,7 @@ pub(crate) mod index;
 pub(crate) mod map;
 pub(crate) mod neighbors;
 pub(crate) mod orders;
+pub(crate) mod partition_server;
 pub(crate) mod plugin;
 pub(crate) mod predict;
 pub(crate) mod report;
@@ -57,6 +58,7 @@ pub(crate) enum Command {
     Orders(orders::Command),
     #[command(subcommand)]
     Cluster(cluster::Command),
+    PartitionServer(partition_server::Args),
     Completions(completions::Args),
 }
 
@@ -87,6 +89,7 @@ pub(crate) fn run(command: Command, tree: clap::Command, terminal: Terminal) -> 
         Command::Report(args) => report::run(&args, terminal),
         Command::Orders(command) => orders::run(command, terminal),
         Command::Cluster(command) => cluster::run(&command, terminal),
+        Command::PartitionServer(args) => partition_server::run(&args, terminal),
         Command::Completions(args) => completions::run(&args, tree),
     }
 }

@@ -23,6 +23,7 @@ mod model_notes;
 mod model_summary;
 mod options;
 mod output;
+mod partition_servers;
 mod processor;
 mod progress;
 mod provenance;

@@ -62,6 +62,9 @@ pub struct DistributedConfig {
     /// Number of NATS servers that store the ledger, with `nats://` and `tls://`.
     #[schemars(range(min = 1, max = 3), extend("x-rule" = "1 or 3"))]
     pub replicas: u32,
+    /// Number of partition servers that each partition is sent to. With 2, nothing is lost with one server.
+    #[schemars(range(min = 1, max = 2), extend("x-rule" = "2 needs `num_partition_servers`"))]
+    pub partition_replicas: u32,
     /// Whether to allow traffic to other machines without encryption and secret; only for networks that nobody else
     /// uses.
     pub insecure: bool,
@@ -80,6 +83,7 @@ impl Default for DistributedConfig {
             nats_server: None,
             credentials: None,
             replicas: 1,
+            partition_replicas: 1,
             insecure: false,
         }
     }

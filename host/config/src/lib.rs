@@ -259,6 +259,11 @@ pub struct Config {
     #[serde(default = "defaults::count::<1>")]
     #[schemars(range(min = 1, max = 256), extend("x-rule" = "more than 1 needs `distributed_init_method` or a `checkpoint_path` in an object store"))]
     pub num_machines: u32,
+    /// Partition servers, which keep partitions in memory between checkpoints: -1 for one in every trainer, 0 for none
+    /// (partitions are in `checkpoint_path`), or the number of `pbg-host partition-server` processes to wait for.
+    #[serde(default)]
+    #[schemars(range(min = -1, max = 256), extend("x-rule" = "other than 0 needs `distributed_init_method` or a `checkpoint_path` in an object store"))]
+    pub num_partition_servers: i32,
     /// Address by which the trainers of a run find each other: `file:///PATH`, `tcp://HOST:PORT`, `env://`, or NATS
     /// servers as `nats://HOST:PORT` or `tls://HOST:PORT`, separated by commas.
     #[serde(default)]

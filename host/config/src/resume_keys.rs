@@ -26,6 +26,7 @@ pub(super) const MAY_CHANGE: &[&str] = &[
     "eval_num_batch_negs",
     "eval_num_uniform_negs",
     "num_machines",
+    "num_partition_servers",
     "distributed_init_method",
     "distributed_tree_init_order",
     "distributed",

@@ -87,6 +87,7 @@ pub(super) const SECTIONS: &[Section] = &[
         "Several machines",
         &[
             "num_machines",
+            "num_partition_servers",
             "distributed_init_method",
             "distributed_tree_init_order",
         ],
@@ -166,6 +167,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "nats_server",
             "credentials",
             "replicas",
+            "partition_replicas",
             "ledger",
             "insecure",
         ],

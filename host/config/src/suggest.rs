@@ -4,7 +4,8 @@ use pbg_core::nearest::{nearest, snake_case};
 
 use super::spec::{KeySpec, Spec, ValueType, root};
 
-const SHARED_FOLDER: &str = "pbg-host has no partition servers, since all trainers share the folder `checkpoint_path`; remove the key";
+const TRANSFERS: &str =
+    "a transfer to a partition server has up to four parts of 8 MiB in flight; remove the key";
 
 /// Keys of PBG that have another name here, or none, with advice.
 pub(super) const PBG_KEYS: &[(&str, &str)] = &[
@@ -19,10 +20,9 @@ pub(super) const PBG_KEYS: &[(&str, &str)] = &[
     ("background_io", "it has no effect in PBG either; remove it"),
     ("verbose", "remove it and use the option `--verbose`"),
     ("hogwild_delay", "workers start together; remove it"),
-    ("num_partition_servers", SHARED_FOLDER),
-    ("num_groups_for_partition_server", SHARED_FOLDER),
-    ("num_groups_per_sharded_partition_server", SHARED_FOLDER),
-    ("partition_shard_size", SHARED_FOLDER),
+    ("num_groups_for_partition_server", TRANSFERS),
+    ("num_groups_per_sharded_partition_server", TRANSFERS),
+    ("partition_shard_size", TRANSFERS),
     (
         "num_gpus",
         "use `execution.device`, `cuda:0` for the first GPU",

@@ -257,6 +257,14 @@ pub enum Event {
         /// Longest wait in seconds.
         seconds: f64,
     },
+    /// Trainers have removed a partition server that was silent. Partitions that only it had are trained again from the
+    /// newest checkpoint.
+    ServerLost {
+        /// Address of the server.
+        address: String,
+        /// Seconds since it was last heard.
+        silent_seconds: f64,
+    },
     /// Another trainer was silent for too long and has been removed. The buckets that it had not settled are to do
     /// again.
     TrainerLost {

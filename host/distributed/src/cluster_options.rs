@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use pbg_checkpoint::{PartitionServers, ServerConnector};
 use pbg_core::event::Event;
+use pbg_ledger::ServerTerms;
 use pbg_ledger::transport::{LiveTraffic, Register};
 
 use crate::exchange::SyncLimits;
+use crate::server_presence::ServerPresence;
 
 /// Settings and connections of a trainer of a distributed run.
 #[derive(Clone)]
@@ -36,9 +39,32 @@ pub struct ClusterOptions {
     /// Whether to lease the next bucket when training of the current one starts, so that its partitions load meanwhile.
     /// If `None`, this is done while there are at least four times as many partitions as trainers.
     pub lease_ahead: Option<bool>,
+    /// Partition servers; `None` if partitions are in the checkpoint folder between checkpoints.
+    pub servers: Option<ServerOptions>,
     /// Receives events from the threads that detect that the register does not answer. These threads run independently
     /// of the training thread.
     pub on_event: Arc<dyn Fn(Event) + Send + Sync>,
+}
+
+/// How a trainer uses partition servers.
+#[derive(Clone)]
+pub struct ServerOptions {
+    /// Number of servers and replicas.
+    pub terms: ServerTerms,
+    /// Connects to servers.
+    pub connector: Arc<dyn ServerConnector>,
+    /// Server of this process, if every trainer has one.
+    pub own: Option<Arc<ServerPresence>>,
+}
+
+impl ServerOptions {
+    /// Returns the view of a trainer that knows only the server of its own process yet.
+    pub(crate) fn view(&self) -> PartitionServers {
+        let own = self.own.as_ref();
+        let own = own.map(|own| (own.token(), own.server().address.clone()));
+        let replicas = self.terms.replicas as usize;
+        PartitionServers::new(Arc::clone(&self.connector), replicas, own)
+    }
 }
 
 impl ClusterOptions {

@@ -65,6 +65,7 @@ pub(super) fn terms(
         tree_init: cluster.tree_init,
         validation,
         polls: !cluster.live.carries_questions(),
+        servers: cluster.servers.as_ref().map(|servers| servers.terms),
     }
 }
 

@@ -156,9 +156,11 @@ impl SilenceDetector {
 
     /// Removes trainers that were silent for the duration of a lease.
     fn evict_silent(&mut self, record: &LedgerRecord) {
-        self.met
-            .retain(|token, _| record.trainers().contains_key(token));
-        for token in record.trainers().keys() {
+        let is_known = |token: &Token| {
+            record.trainers().contains_key(token) || record.servers().contains_key(token)
+        };
+        self.met.retain(|token, _| is_known(token));
+        for token in record.trainers().keys().chain(record.servers().keys()) {
             self.met.entry(*token).or_insert_with(pbg_clock::now);
         }
         if !self.hears_itself() {
@@ -166,6 +168,7 @@ impl SilenceDetector {
             self.met.clear();
             return;
         }
+        self.remove_silent_servers(record);
         let others = record.trainers().iter();
         for (token, trainer) in others.filter(|(token, _)| **token != self.ledger.token()) {
             let silent = self.silent(*token);
@@ -185,6 +188,23 @@ impl SilenceDetector {
                     rank: trainer.rank,
                     silent_seconds: silent.as_secs_f64(),
                     buckets: trainer.leases.clone(),
+                });
+            }
+        }
+    }
+
+    /// Removes partition servers that were silent for the duration of a lease. Files that only they had are lost.
+    fn remove_silent_servers(&self, record: &LedgerRecord) {
+        for (token, server) in record.servers() {
+            let silent = self.silent(*token);
+            if silent < self.lease || !self.hears_itself() {
+                continue;
+            }
+            // Another trainer may have removed it already.
+            if self.ledger.remove_server(*token).is_ok() {
+                lock(&self.shared.notices).push(Event::ServerLost {
+                    address: server.address.clone(),
+                    silent_seconds: silent.as_secs_f64(),
                 });
             }
         }

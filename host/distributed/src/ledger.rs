@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 pub(crate) use background::LedgerThreads;
-use encoding::{Backoff, decode, encode};
+use encoding::Backoff;
+pub(crate) use encoding::{decode, encode};
 pub(crate) use not_applied::NotApplied;
 use not_applied::{fenced, set_back};
 use refresh_request::RefreshRequest;
@@ -65,6 +66,8 @@ pub(crate) struct LedgerClient {
     needs: RefreshRequest,
     /// Numbers of this trainer's settlements that have begun and that are applied.
     settlements: [AtomicU64; 2],
+    /// Number of commands that were sent.
+    commands: AtomicU64,
 }
 
 impl LedgerClient {
@@ -84,6 +87,7 @@ impl LedgerClient {
             silence: SilenceMonitor::new(UserHandle::default(), patience),
             needs: RefreshRequest::default(),
             settlements: Default::default(),
+            commands: AtomicU64::new(0),
         }
     }
 
@@ -255,27 +259,47 @@ impl LedgerClient {
     /// # Errors
     /// When the register does not answer.
     pub(crate) fn evict(&self, silent: SilentTrainer) -> Result<bool, JoinError> {
-        let _alone = self.numbers.take();
-        let evicted = self.evict_patiently(silent);
-        self.silence.forget_writes();
-        evicted
+        self.carry_out(&OperatorCommand::EvictSilent(silent))
     }
 
-    fn evict_patiently(&self, silent: SilentTrainer) -> Result<bool, JoinError> {
+    /// Removes a partition server from the run.
+    ///
+    /// # Errors
+    /// When the register does not answer.
+    pub(crate) fn remove_server(&self, server: Token) -> Result<(), JoinError> {
+        self.carry_out(&OperatorCommand::RemoveServer(server))
+            .map(drop)
+    }
+
+    /// Carries out a command, unless the record shows that it has no effect. Returns `false` if it must not be carried
+    /// out.
+    fn carry_out(&self, command: &OperatorCommand) -> Result<bool, JoinError> {
+        let _alone = self.numbers.take();
+        let done = self.command_patiently(command);
+        self.silence.forget_writes();
+        done
+    }
+
+    fn command_patiently(&self, command: &OperatorCommand) -> Result<bool, JoinError> {
         let mut patience = Backoff::new(self.timeout);
-        for attempt in 0.. {
+        loop {
             let before = self.known.before();
             let seen = self.newest(before)?;
             self.takes_part(before, seen.as_ref())?;
             let Some(VersionedRecord { revision, record }) = seen else {
                 return Ok(true);
             };
-            let next = match record.apply_command(OperatorCommand::EvictSilent(silent)) {
+            let next = match record.apply_command(command.clone()) {
                 Ok(next) => next,
                 Err(TransactionError::Alive { .. }) => return Ok(false),
                 Err(_) => break,
             };
-            let id = format!("{}-evicts-{}-{attempt}", self.token, silent.token);
+            // Commands of a trainer are carried out one after another.
+            let id = format!(
+                "{}-commands-{}",
+                self.token,
+                self.commands.fetch_add(1, Ordering::Relaxed)
+            );
             let no = match self.write(Some(revision), &encode(&next)?, &id) {
                 // Read the record again, so that the new one becomes known.
                 Ok(WriteReply::Accepted(_)) => continue,

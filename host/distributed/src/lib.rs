@@ -4,7 +4,7 @@
 //!
 //! In reading order: [`train_distributed`] (joins, trains, joins again after the others have removed this trainer), the
 //! `cluster_trainer` (start, joining, leases, settlements, checkpoints, rankings, leaving), its storage in `tables`,
-//! its client of the `ledger`, the `exchange` of shared parameters, and [`simulate_trainer`], which leases and settles
+//! its client of the `ledger`, the `server_presence` of partition servers, the `exchange` of shared parameters, and [`simulate_trainer`], which leases and settles
 //! without a model.
 //!
 //! Invariants:
@@ -29,12 +29,14 @@ mod heartbeats;
 mod ledger;
 mod random_token;
 mod run;
+mod server_presence;
 mod simulation;
 mod tables;
 mod unsupported;
 
-pub use cluster_options::ClusterOptions;
+pub use cluster_options::{ClusterOptions, ServerOptions};
 pub use exchange::SyncLimits;
 pub use exchange_warnings::distributed_warnings;
 pub use run::train_distributed;
+pub use server_presence::{ServerPresence, server_token};
 pub use simulation::{Scenario, SimReport, SimTrainer, simulate_trainer};

@@ -50,7 +50,7 @@ pub fn train_distributed(
                 } else {
                     failed_rejoins + 1
                 };
-                (strategies, earlier) = member.into_strategies();
+                (strategies, earlier) = member.into_strategies(&error);
                 cluster.back_off(failed_rejoins, stop);
             }
             Err(RunError::Cluster(JoinError::Stopped)) => {

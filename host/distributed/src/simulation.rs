@@ -161,6 +161,7 @@ impl SimRun<'_, '_> {
                 incarnation: random_token()?,
                 wanted: self.scene.trainers,
                 base: None,
+                servers: Default::default(),
             };
             let record = LedgerRecord::create(founding).map_err(JoinError::from)?;
             self.ledger.create(None, &record)?;

@@ -1,15 +1,20 @@
 //! Tables of a trainer: read from the files that the ledger names, written to new files, and settled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint, shared};
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::lock::lock;
 use pbg_core::loss::LossState;
 use pbg_core::schedule::PassId;
-use pbg_ledger::{Grid, LedgerSums, PartitionFile, SettledPartition, Settlement};
-use pbg_model::error::{CheckpointMismatch, RunError};
+use pbg_ledger::{
+    FileId, Grid, LedgerRecord, LedgerSums, PartitionFile, SettledPartition, Settlement, Token,
+    TransactionError,
+};
+use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
 use pbg_model::layout::{Layout, TableKey};
 use pbg_model::rounding::Point;
 use pbg_model::tables;
@@ -32,6 +37,24 @@ pub(crate) struct UnsettledBuckets {
     pub(crate) lines: Vec<u8>,
 }
 
+/// File that was written and is not settled yet.
+#[derive(Clone, Debug)]
+struct WrittenFile {
+    file: PartitionFile,
+    /// Partition servers that have it; none if it is in the checkpoint folder.
+    servers: BTreeSet<Token>,
+}
+
+/// Files of a settlement.
+#[derive(Default)]
+struct SettledFiles {
+    partitions: Vec<SettledPartition>,
+    /// Servers of each file that is not in the checkpoint folder.
+    kept_on: Vec<BTreeSet<Token>>,
+    /// Files that these replace.
+    replaced: Vec<(TableKey, FileId)>,
+}
+
 /// The tables of one trainer of a distributed run.
 pub(crate) struct ClusterTables {
     pub(crate) files: SharedCheckpoint,
@@ -45,14 +68,28 @@ pub(crate) struct ClusterTables {
     /// Files of the tables of types with one partition, in the checkpoint that this trainer started from.
     fixed: BTreeMap<TableKey, PartitionFile>,
     /// Files written since the last settlement.
-    written: Mutex<BTreeMap<TableKey, PartitionFile>>,
+    written: Mutex<BTreeMap<TableKey, WrittenFile>>,
     /// The settlement in progress.
     settling: Mutex<Option<UnsettledBuckets>>,
+    /// How long partition servers are waited for; `None` if the run has none.
+    server_waits: Option<ServerWaits>,
+}
+
+/// How long a trainer waits for partition servers.
+pub(crate) struct ServerWaits {
+    /// Time for a server that does not answer.
+    pub(crate) patience: Duration,
+    /// Time for a file that no server has.
+    pub(crate) lease: Duration,
+    /// Time between attempts.
+    pub(crate) heartbeat: Duration,
+    /// Set when this trainer must stop.
+    pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl ClusterTables {
     pub(crate) fn new(
-        files: SharedCheckpoint,
+        (files, server_waits): (SharedCheckpoint, Option<ServerWaits>),
         ledger: Arc<LedgerClient>,
         (initial, new_rows): (InitialTables, NewRows),
         layout: Layout,
@@ -75,6 +112,7 @@ impl ClusterTables {
             features,
             written: Mutex::default(),
             settling: Mutex::default(),
+            server_waits,
         }
     }
 
@@ -97,6 +135,9 @@ impl ClusterTables {
     /// Reads a table from its newest file: one that is written and not settled yet, or the one that the record names.
     /// Without a file, returns the table in its initial state.
     pub(crate) fn read(&self, key: TableKey) -> Result<Table, RunError> {
+        if let Some(waits) = &self.server_waits {
+            return self.ask_servers(waits, || self.read_or_create(key, self.current_file(key)));
+        }
         let file = self.current_file(key);
         match self.read_or_create(key, file) {
             // The record as last seen may be one that the register has lost, and its files may be gone.
@@ -111,6 +152,65 @@ impl ClusterTables {
         }
     }
 
+    /// Repeats `work`, which reads files from partition servers, while one of them does not answer, or while none has a
+    /// file and one may only be missing from the record.
+    ///
+    /// # Errors
+    /// Those of `work`, and when this trainer was removed from the run.
+    fn ask_servers<T>(
+        &self,
+        waits: &ServerWaits,
+        work: impl Fn() -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let started = pbg_clock::now();
+        loop {
+            self.use_newest_servers();
+            let error = match work() {
+                Ok(done) => return Ok(done),
+                Err(error) => error,
+            };
+            let most = match error.is_silent_server() {
+                true => waits.patience,
+                false if error.is_missing_file() => waits.lease,
+                false => return Err(error),
+            };
+            if pbg_clock::elapsed(started) >= most || waits.stop.load(Ordering::Relaxed) {
+                return Err(error);
+            }
+            pbg_clock::sleep(waits.heartbeat);
+            self.ledger.refresh()?;
+        }
+    }
+
+    fn use_newest_servers(&self) {
+        if let Some(record) = self.ledger.last_record() {
+            self.files.use_servers(record.servers());
+        }
+    }
+
+    /// Copies the partitions of a version that are only on partition servers to the checkpoint folder.
+    ///
+    /// # Errors
+    /// When one is on no server, or the folder cannot be written.
+    pub(crate) fn store_partitions(&self, manifest: &CheckpointManifest) -> Result<(), RunError> {
+        match &self.server_waits {
+            None => Ok(()),
+            Some(waits) => self.ask_servers(waits, || Ok(self.files.store_partitions(manifest)?)),
+        }
+    }
+
+    /// Copies the files of `record` that are on the server `own` of this process to the checkpoint folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub(crate) fn store_own_files(
+        &self,
+        own: Token,
+        record: &LedgerRecord,
+    ) -> Result<(), RunError> {
+        Ok(self.files.store_files_of(own, record)?)
+    }
+
     /// Returns the file of the newest state of a table; `None` if the table was never written.
     fn current_file(&self, key: TableKey) -> Option<PartitionFile> {
         let Some((group, at)) = self.group_of(key) else {
@@ -118,7 +218,8 @@ impl ClusterTables {
         };
         let recorded = self.ledger.partition(group);
         self.ledger.set_stamp(group, recorded.stamp());
-        let unsettled = lock(&self.written).get(&key).copied();
+        let unsettled = lock(&self.written).get(&key).cloned();
+        let unsettled = unsettled.map(|written| written.file);
         unsettled.or_else(|| recorded.files.get(at).copied())
     }
 
@@ -204,26 +305,56 @@ impl ClusterTables {
 
     fn keep(&self, key: TableKey, table: &Table) -> Result<(), RunError> {
         if self.group_of(key).is_some() {
-            let file = self.write(key, table, self.version())?;
-            lock(&self.written).insert(key, file);
+            self.use_newest_servers();
+            let (layout, version) = (&self.layout.types[key.0], self.version());
+            let rounding = self.initial.roundings.at(Point::Version(version), key);
+            let (file, servers) = tables::with_rows(layout, table, rounding, |rows| {
+                self.files
+                    .keep_partition(&layout.name, key.1, version, rows)
+            })?;
+            lock(&self.written).insert(key, WrittenFile { file, servers });
         }
         Ok(())
     }
 
     /// Returns the new files of the partitions that `buckets` need, each with the stamp of the copy that it was made
     /// from.
-    fn settled(&self, buckets: &[Bucket]) -> Vec<SettledPartition> {
+    fn settled(&self, buckets: &[Bucket]) -> SettledFiles {
         let mut written = lock(&self.written);
-        let settled = |group: SidePartition| {
-            let keys = self.layout.group_tables(group);
-            SettledPartition {
+        let mut settled = SettledFiles::default();
+        for group in self.grid.partitions_of_all(buckets) {
+            let before = self.ledger.partition(group).files;
+            let mut files = Vec::new();
+            for (at, key) in self.layout.group_tables(group).enumerate() {
+                let Some(WrittenFile { file, servers }) = written.remove(&key) else {
+                    continue;
+                };
+                files.push(file);
+                if !servers.is_empty() && !settled.kept_on.contains(&servers) {
+                    settled.kept_on.push(servers);
+                }
+                let replaced = before.get(at).map(|file| (key, file.id));
+                settled.replaced.extend(replaced);
+            }
+            settled.partitions.push(SettledPartition {
                 group,
                 from: self.ledger.stamp(group),
-                files: keys.filter_map(|key| written.remove(&key)).collect(),
-            }
-        };
-        let groups = self.grid.partitions_of_all(buckets).into_iter();
-        groups.map(settled).collect()
+                files,
+            });
+        }
+        settled
+    }
+
+    /// Frees the memory of files that a settlement has replaced. While a checkpoint is written, which may name them, they
+    /// stay until its end.
+    fn drop_replaced(&self, record: &LedgerRecord, replaced: &[(TableKey, FileId)]) {
+        if self.server_waits.is_none() || record.checkpoint_in_progress().is_some() {
+            return;
+        }
+        for ((entity, partition), id) in replaced {
+            let name = &self.layout.types[*entity].name;
+            self.files.drop_from_servers(name, *partition, *id);
+        }
     }
 }
 
@@ -260,7 +391,11 @@ impl TableStore for ClusterTables {
         else {
             return Ok(None);
         };
-        let partitions = self.settled(&buckets);
+        let SettledFiles {
+            partitions,
+            kept_on,
+            replaced,
+        } = self.settled(&buckets);
         let settlement = Settlement {
             pass,
             buckets,
@@ -269,10 +404,18 @@ impl TableStore for ClusterTables {
             sums,
             loss,
             told: self.files.append_events(&lines)?,
+            kept_on,
         };
-        let settled = self.ledger.settle(settlement);
-        let record = settled.map_err(NotApplied::into_error)?;
+        let record = match self.ledger.settle(settlement) {
+            Ok(record) => record,
+            // A server was removed after it took the files. This trainer trains the buckets again.
+            Err(NotApplied::Refused(refusal @ TransactionError::NoServer { .. })) => {
+                return Err(JoinError::Fenced(Box::new(refusal)).into());
+            }
+            Err(refused) => return Err(refused.into_error().into()),
+        };
         self.ledger.end_settlement();
+        self.drop_replaced(&record, &replaced);
         Ok(Some(record.revision()))
     }
 

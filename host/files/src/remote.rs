@@ -9,7 +9,7 @@
 
 use std::fmt::Debug;
 use std::fs::File;
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -136,6 +136,19 @@ pub trait RemoteFolder: Debug + Send + Sync {
     /// When the file cannot be read, or the store refuses or does not answer.
     fn upload(&self, from: &Path, name: &str) -> io::Result<()>;
 
+    /// Reads the object `file` from beginning to end, in parts of bounded memory.
+    ///
+    /// # Errors
+    /// As for [`RemoteFolder::read`]; reading fails when the object was replaced after it was listed.
+    fn reader(&self, file: &RemoteFile) -> io::Result<Box<dyn Read + Send>>;
+
+    /// Begins to write the object `name`, in parts of bounded memory. The object exists, or replaces another, only after
+    /// [`RemoteWriter::finish`].
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    fn writer(&self, name: &str) -> io::Result<Box<dyn RemoteWriter>>;
+
     /// Writes the object `name`, durably. An object of that name is replaced.
     ///
     /// # Errors
@@ -170,6 +183,15 @@ pub trait RemoteFolder: Debug + Send + Sync {
     /// # Errors
     /// When the store refuses or does not answer.
     fn remove(&self, name: &str) -> io::Result<()>;
+}
+
+/// An object that is being written. If it is dropped before it is finished, there is no object.
+pub trait RemoteWriter: Write + Send {
+    /// Sends what remains, and makes the object durable.
+    ///
+    /// # Errors
+    /// When the store refuses or does not answer.
+    fn finish(self: Box<Self>) -> io::Result<()>;
 }
 
 /// How long a request that fails for a passing reason is repeated.

@@ -146,6 +146,7 @@ impl<'a> Simulation<'a> {
             incarnation: Token(0),
             wanted: trainers,
             base: None,
+            servers: Default::default(),
         };
         let record = LedgerRecord::create(founding).map_err(|damage| damage.to_string())?;
         let buckets = pass.edges.iter().filter(|edges| **edges > 0).count() as u64;

@@ -23,6 +23,7 @@ impl LedgerRecord {
         self.check_work().map_err(DamagedRecord)?;
         self.check_files().map_err(DamagedRecord)?;
         self.check_trainers().map_err(DamagedRecord)?;
+        self.check_servers().map_err(DamagedRecord)?;
         self.check_leases().map_err(DamagedRecord)?;
         self.check_cuts().map_err(DamagedRecord)?;
         self.check_ranking().map_err(DamagedRecord)

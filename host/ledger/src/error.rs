@@ -80,6 +80,20 @@ pub enum TransactionError {
         /// Greatest allowed length in bytes.
         most: usize,
     },
+    /// The server's address is too long.
+    #[error("the server's address has {found} bytes, but at most {most} are allowed")]
+    Address {
+        /// Length of the address in bytes.
+        found: usize,
+        /// Greatest allowed length in bytes.
+        most: usize,
+    },
+    /// The run has no such partition server.
+    #[error("the run has no partition server {token}")]
+    NoServer {
+        /// Token of the server.
+        token: Token,
+    },
     /// A limit that keeps the record small is exceeded.
     #[error("too many {what}: at most {most} are allowed")]
     TooMany {

@@ -1,11 +1,22 @@
 //! Tokens of trainers, and the partition files that the record names.
 
+use pbg_core::seed::{self, StreamPurpose};
 use serde::{Deserialize, Serialize};
 
 /// Identifier of a trainer: 64 random bits, drawn when it joins and never used again, even by the same process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Token(pub u64);
+
+impl Token {
+    /// Returns the hash that this token gives together with `key`. Of several owners, that with the greatest hash owns
+    /// the key (rendezvous hashing, Thaler and Ravishankar 1998): when one joins or leaves, only its own keys move.
+    #[must_use]
+    pub fn rendezvous_hash(self, key: &[u8]) -> u64 {
+        let text = [&self.0.to_le_bytes(), key].concat();
+        seed::of_text(0, StreamPurpose::Order, &text)
+    }
+}
 
 impl std::fmt::Display for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

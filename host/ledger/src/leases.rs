@@ -63,6 +63,9 @@ pub struct Settlement {
     pub loss: Option<LossState>,
     /// Length of the trainer's event file, including the events of these buckets, in bytes ([`super::EventLogLength`]).
     pub told: u64,
+    /// Partition servers that have a new file, for each file that is not in the checkpoint folder.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept_on: Vec<BTreeSet<Token>>,
 }
 
 impl LedgerRecord {
@@ -147,8 +150,10 @@ impl LedgerRecord {
             sums,
             loss,
             told,
+            kept_on,
         } = settlement;
         self.of_pass(*pass)?;
+        self.have_one_of_each(kept_on)?;
         let had_tree = init_tree::rule_holds(self);
         for &bucket in buckets {
             self.release(token, bucket, BucketState::Done)?;

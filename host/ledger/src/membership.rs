@@ -53,9 +53,7 @@ impl LedgerRecord {
             block: None,
         };
         self.trainers.insert(token, trainer);
-        if self.trainers.len() >= self.wanted as usize {
-            self.wanted = 0;
-        }
+        self.end_gathering();
         Ok(())
     }
 

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     BucketState, BucketStates, CheckpointCut, Checkpoints, EventLogLength, FinishedEpoch, Grid,
-    LedgerSums, PartitionVersion, Phase, RunTerms, Token, Trainer, TransactionError,
-    ValidationRanking, ValidationResult,
+    LedgerSums, PartitionServer, PartitionVersion, Phase, RunTerms, Token, Trainer,
+    TransactionError, ValidationRanking, ValidationResult,
 };
 
 /// State that training changes apart from the embedding tables.
@@ -121,6 +121,9 @@ pub struct LedgerRecord {
     pub(super) work: TrainedState,
     /// Trainers that take part in the run.
     pub(super) trainers: BTreeMap<Token, Trainer>,
+    /// Partition servers of the run.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) servers: BTreeMap<Token, PartitionServer>,
     /// Newest durable checkpoint, and the checkpoints begun after it.
     pub(super) checkpoints: Checkpoints,
     /// Revision of the last transaction that changed what a checkpoint contains: a settlement, an advance to the next
@@ -147,6 +150,8 @@ pub struct Genesis {
     pub work: TrainedState,
     /// Cut of that manifest; none if there is no manifest.
     pub base: Option<CheckpointCut>,
+    /// Partition servers of the record that this one replaces.
+    pub servers: BTreeMap<Token, PartitionServer>,
 }
 
 impl LedgerRecord {
@@ -168,6 +173,7 @@ impl LedgerRecord {
             stopping: false,
             work,
             trainers: BTreeMap::new(),
+            servers: founding.servers,
             checkpoints: Checkpoints::after(founding.base),
             changed: 0,
             ranking: None,
@@ -217,6 +223,12 @@ impl LedgerRecord {
     #[must_use]
     pub const fn trainers(&self) -> &BTreeMap<Token, Trainer> {
         &self.trainers
+    }
+
+    /// Returns the partition servers of the run.
+    #[must_use]
+    pub const fn servers(&self) -> &BTreeMap<Token, PartitionServer> {
+        &self.servers
     }
 
     /// Returns the checkpoints of the record.

@@ -8,7 +8,7 @@ use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Pass;
 use serde::{Deserialize, Serialize};
 
-use super::ValidationTerms;
+use super::{ServerTerms, ValidationTerms};
 
 /// Version of the record, its transactions and the messages between trainers. It increases with every change that a
 /// program of the old version would misread.
@@ -183,6 +183,9 @@ pub struct RunTerms {
     /// this do not hear each other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub polls: bool,
+    /// Partition servers; none if partitions are in the checkpoint folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub servers: Option<ServerTerms>,
 }
 
 /// First difference between a trainer and the run that it wants to join.
@@ -216,6 +219,7 @@ impl RunTerms {
             tree_init: false,
             validation: None,
             polls: false,
+            servers: None,
         }
     }
 
@@ -273,7 +277,12 @@ impl RunTerms {
             true => "the object store (no distributed_init_method)",
             false => "a server (distributed_init_method)",
         };
-        same("what carries heartbeats", carrier(self), carrier(other))
+        same("what carries heartbeats", carrier(self), carrier(other))?;
+        let servers = |terms: &Self| match &terms.servers {
+            Some(servers) => servers.to_string(),
+            None => "0".to_owned(),
+        };
+        same("num_partition_servers", servers(self), servers(other))
     }
 
     /// Checks terms that were read.

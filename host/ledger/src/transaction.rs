@@ -5,8 +5,8 @@ use pbg_core::schedule::PassId;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    BlockTotals, CheckpointCut, Join, LedgerRecord, RankingId, Settlement, SilentTrainer, Token,
-    TransactionError,
+    BlockTotals, CheckpointCut, Join, LedgerRecord, PartitionServer, RankingId, Settlement,
+    SilentTrainer, Token, TransactionError,
 };
 
 /// Change of the record that a trainer requests.
@@ -128,12 +128,16 @@ pub struct Transaction {
 }
 
 /// Change of the record that is requested from outside the run. It needs no token: a repetition is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperatorCommand {
     /// Removes a trainer at a user's request (`cluster evict`).
     Evict(Token),
     /// Removes a silent trainer.
     EvictSilent(SilentTrainer),
+    /// Adds a partition server.
+    AddServer(Token, PartitionServer),
+    /// Removes a partition server.
+    RemoveServer(Token),
     /// Stops the run (`cluster stop`).
     Stop,
 }
@@ -223,6 +227,8 @@ impl LedgerRecord {
         match order {
             OperatorCommand::Evict(token) => next.remove(token)?,
             OperatorCommand::EvictSilent(silent) => next.remove_silent(silent)?,
+            OperatorCommand::AddServer(token, server) => next.add_server(token, &server)?,
+            OperatorCommand::RemoveServer(token) => next.remove_server(token)?,
             OperatorCommand::Stop => next.stop()?,
         }
         next.revision += 1;

@@ -98,6 +98,8 @@ pub enum TrainerActivity {
     Settling,
     /// Ranking edges.
     Validating,
+    /// Keeping partitions in memory: it is a partition server.
+    Serving,
 }
 
 /// Last heartbeat received from a trainer.

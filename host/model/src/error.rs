@@ -293,6 +293,11 @@ impl RunError {
         self.file().is_some_and(FileError::is_not_found)
     }
 
+    /// Whether a partition server that may have a file does not answer.
+    pub fn is_silent_server(&self) -> bool {
+        matches!(self, Self::Checkpoint(error) if error.is_silent_server())
+    }
+
     /// Whether the checkpoint's disk is full.
     pub fn is_disk_full(&self) -> bool {
         self.file().is_some_and(FileError::is_disk_full)

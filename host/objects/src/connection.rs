@@ -134,16 +134,7 @@ pub(crate) fn connect(
     settings: &StoreSettings,
     patience: Patience,
 ) -> io::Result<Arc<dyn ObjectStore>> {
-    // Fails if a provider was chosen before, which serves as well.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = ClientOptions::new()
-        .with_connect_timeout(CONNECT)
-        .with_timeout(match patience {
-            Patience::Brief => ANSWER,
-            Patience::Long => REQUEST,
-        })
-        .with_read_timeout(STALL)
-        .with_allow_http(settings.allows_unencrypted(url.provider)?);
+    let client = client(patience).with_allow_http(settings.allows_unencrypted(url.provider)?);
     let retry = retry(patience);
     let bucket = &url.bucket;
     let opened: object_store::Result<Arc<dyn ObjectStore>> = match url.provider {
@@ -175,7 +166,21 @@ pub(crate) fn connect(
     opened.map_err(|error| io_error(error, url))
 }
 
-fn retry(patience: Patience) -> RetryConfig {
+/// Returns the settings of a client whose requests are given up after a time that `patience` decides.
+pub(crate) fn client(patience: Patience) -> ClientOptions {
+    // Fails if a provider was chosen before, which serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    ClientOptions::new()
+        .with_connect_timeout(CONNECT)
+        .with_timeout(match patience {
+            Patience::Brief => ANSWER,
+            Patience::Long => REQUEST,
+        })
+        .with_read_timeout(STALL)
+}
+
+/// Returns how often requests that fail are repeated.
+pub(crate) fn retry(patience: Patience) -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
             init_backoff: Duration::from_millis(100),
@@ -216,6 +221,20 @@ pub(crate) async fn pause(time: Duration) {
 /// # Errors
 /// When the runtime cannot start, or the request's own error.
 pub(crate) fn block<T>(future: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    runtime()?.block_on(future)
+}
+
+/// Begins a request. The result is that of the request, or the reason for which it has none.
+pub(crate) async fn spawn<T: Send + 'static>(
+    future: impl Future<Output = io::Result<T>> + Send + 'static,
+) -> io::Result<T> {
+    match runtime()?.spawn(future).await {
+        Ok(done) => done,
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+fn runtime() -> io::Result<&'static Runtime> {
     static RUNTIME: OnceLock<Result<Runtime, String>> = OnceLock::new();
     let start = || {
         let mut builder = Builder::new_multi_thread();
@@ -225,10 +244,8 @@ pub(crate) fn block<T>(future: impl Future<Output = io::Result<T>>) -> io::Resul
             .enable_all();
         builder.build().map_err(|error| error.to_string())
     };
-    match RUNTIME.get_or_init(start) {
-        Ok(runtime) => runtime.block_on(future),
-        Err(why) => Err(io::Error::other(format!("cannot start its threads: {why}"))),
-    }
+    let runtime = RUNTIME.get_or_init(start).as_ref();
+    runtime.map_err(|why| io::Error::other(format!("cannot start its threads: {why}")))
 }
 
 #[cfg(test)]

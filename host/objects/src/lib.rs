@@ -2,8 +2,8 @@
 //! [`pbg_files::remote`].
 //!
 //! In reading order: [`ObjectUrl`], [`StoreSettings`] (address and credentials of a store) and its `connection`, the
-//! `object_folder` (listings, transfers in parts, conditional writes), and [`CopiedFolders`], which keeps local copies
-//! of folders up to date.
+//! `object_folder` (listings, transfers in parts, conditional writes) and the `streams` of single objects, [`CopiedFolders`], which keeps local copies of
+//! folders up to date, and [`open_server`], folders on partition servers.
 //!
 //! Invariants:
 //!
@@ -21,10 +21,13 @@ mod copies;
 mod error;
 mod names;
 mod object_folder;
+mod partition_server;
+mod streams;
 mod transfer;
 mod url;
 
 pub use connection::StoreSettings;
 pub use copies::{CopiedFolders, CopyNotice};
+pub use partition_server::{PartitionServerAccess, open_server};
 pub use transfer::{PART, PARTS};
 pub use url::ObjectUrl;

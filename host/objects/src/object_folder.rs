@@ -1,7 +1,7 @@
 //! A folder in an object store: listings, small objects, conditional writes.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,13 @@ use object_store::{
     Error, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
     PutResult, UpdateVersion,
 };
-use pbg_files::remote::{ContentTag, Patience, RemoteContent, RemoteFile, RemoteFolder};
+use pbg_files::remote::{
+    ContentTag, Patience, RemoteContent, RemoteFile, RemoteFolder, RemoteWriter,
+};
 
 use crate::connection::{StoreSettings, block, connect, pause};
 use crate::error::{io_error, is_passing};
+use crate::streams::{ObjectReader, ObjectWriter, OpenObject};
 use crate::transfer;
 use crate::url::ObjectUrl;
 
@@ -82,6 +85,16 @@ impl ObjectFolder {
         Ok(Self { store, ..first })
     }
 
+    /// Creates the folder of an opened store, whose requests are not repeated for long.
+    pub(crate) fn of_store(url: ObjectUrl, store: Arc<dyn ObjectStore>) -> Self {
+        Self {
+            name: url.to_string(),
+            store,
+            pauses: &[],
+            url,
+        }
+    }
+
     fn prefix(&self) -> io::Result<Option<Key>> {
         let folder = &self.url.folder;
         match folder.is_empty() {
@@ -92,6 +105,14 @@ impl ObjectFolder {
 
     fn key(&self, name: &str) -> io::Result<Key> {
         parsed(&self.url.key(name))
+    }
+
+    fn object(&self, name: &str) -> io::Result<OpenObject> {
+        Ok(OpenObject {
+            store: Arc::clone(&self.store),
+            key: self.key(name)?,
+            url: self.url.clone(),
+        })
     }
 
     fn failed(&self, error: Error) -> io::Error {
@@ -230,6 +251,14 @@ impl RemoteFolder for ObjectFolder {
     fn upload(&self, from: &Path, name: &str) -> io::Result<()> {
         let key = self.key(name)?;
         transfer::upload(&*self.store, &key, from, |e| self.failed(e))
+    }
+
+    fn reader(&self, file: &RemoteFile) -> io::Result<Box<dyn Read + Send>> {
+        Ok(Box::new(ObjectReader::new(&self.object(&file.name)?, file)))
+    }
+
+    fn writer(&self, name: &str) -> io::Result<Box<dyn RemoteWriter>> {
+        Ok(Box::new(ObjectWriter::new(self.object(name)?)))
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -44,35 +45,7 @@ pub(crate) fn download(
     let starts = (written..file.size).step_by(PART as usize);
     let requests = starts.map(|start| {
         let end = file.size.min(start + PART);
-        let options = GetOptions {
-            if_match: file.tag.strong(),
-            range: Some(GetRange::Bounded(start..end)),
-            ..GetOptions::default()
-        };
-        async move {
-            let got = store.get_opts(key, options).await.map_err(failed)?;
-            // Some stores ignore the condition.
-            let etag = got.meta.e_tag.as_deref().map(ContentTag::trimmed);
-            let is_same = etag.is_none_or(|etag| etag == file.tag.etag);
-            if !is_same || got.meta.size != file.size {
-                return Err(replaced());
-            }
-            let mut bytes = Vec::with_capacity((end - start) as usize);
-            let mut pieces = got.into_stream();
-            while let Some(piece) = pieces.try_next().await.map_err(failed)? {
-                bytes.extend_from_slice(&piece);
-                if bytes.len() as u64 > end - start {
-                    break;
-                }
-            }
-            match bytes.len() as u64 == end - start {
-                true => Ok(bytes),
-                false => Err(io::Error::new(
-                    io::ErrorKind::UnexpectedEof,
-                    format!("the store sent {} of {} bytes", bytes.len(), end - start),
-                )),
-            }
-        }
+        read_range(store, key, file, start..end, failed)
     });
     block(async {
         let mut parts = stream::iter(requests).buffered(PARTS);
@@ -83,6 +56,47 @@ pub(crate) fn download(
     })?;
     out.sync_all()?;
     std::fs::rename(&partial, to)
+}
+
+/// Reads a range of the object `file`.
+///
+/// # Errors
+/// When the object was replaced since it was listed, or cannot be read.
+pub(crate) async fn read_range(
+    store: &dyn ObjectStore,
+    key: &Key,
+    file: &RemoteFile,
+    range: Range<u64>,
+    failed: impl Fn(Error) -> io::Error,
+) -> io::Result<Vec<u8>> {
+    let options = GetOptions {
+        if_match: file.tag.strong(),
+        range: Some(GetRange::Bounded(range.clone())),
+        ..GetOptions::default()
+    };
+    let got = store.get_opts(key, options).await.map_err(&failed)?;
+    // Some stores ignore the condition.
+    let etag = got.meta.e_tag.as_deref().map(ContentTag::trimmed);
+    let is_same = etag.is_none_or(|etag| etag == file.tag.etag);
+    if !is_same || got.meta.size != file.size {
+        return Err(replaced());
+    }
+    let length = range.end - range.start;
+    let mut bytes = Vec::with_capacity(length as usize);
+    let mut pieces = got.into_stream();
+    while let Some(piece) = pieces.try_next().await.map_err(&failed)? {
+        bytes.extend_from_slice(&piece);
+        if bytes.len() as u64 > length {
+            break;
+        }
+    }
+    match bytes.len() as u64 == length {
+        true => Ok(bytes),
+        false => Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("the store sent {} of {length} bytes", bytes.len()),
+        )),
+    }
 }
 
 /// Writes the file `from` to the object `key`. Another object of that name is replaced when all parts have arrived.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
-use std::io;
+use std::io::{self, Cursor, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use pbg_core::lock::lock;
 use pbg_files::remote::{
     self, ContentTag, LocalCopy, ObjectStores, Patience, RemoteContent, RemoteFile, RemoteFolder,
+    RemoteWriter,
 };
 
 use crate::fault::SimFault;
@@ -112,6 +113,7 @@ impl ObjectStores for SimulatedStores {
 }
 
 /// A process's connection to the store.
+#[derive(Clone)]
 struct StoreConnection {
     url: String,
     store: Arc<SharedStore>,
@@ -283,6 +285,22 @@ impl RemoteFolder for StoreConnection {
         self.write(name, &bytes, Condition::Always).map(drop)
     }
 
+    fn reader(&self, file: &RemoteFile) -> io::Result<Box<dyn Read + Send>> {
+        let content = self.content(&file.name)?;
+        match tag_of(content.tag) == file.tag {
+            true => Ok(Box::new(Cursor::new(content.bytes.to_vec()))),
+            false => Err(io::Error::other("the object was replaced")),
+        }
+    }
+
+    fn writer(&self, name: &str) -> io::Result<Box<dyn RemoteWriter>> {
+        Ok(Box::new(ObjectBeingWritten {
+            connection: self.clone(),
+            name: name.to_owned(),
+            bytes: Vec::new(),
+        }))
+    }
+
     fn put(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.write(name, bytes, Condition::Always).map(drop)
     }
@@ -314,5 +332,29 @@ impl RemoteFolder for StoreConnection {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.request(RequestKind::Write, || self.store.remove(name))
+    }
+}
+
+/// Object that a simulated trainer is writing.
+struct ObjectBeingWritten {
+    connection: StoreConnection,
+    name: String,
+    bytes: Vec<u8>,
+}
+
+impl Write for ObjectBeingWritten {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl RemoteWriter for ObjectBeingWritten {
+    fn finish(self: Box<Self>) -> io::Result<()> {
+        self.connection.put(&self.name, &self.bytes)
     }
 }

@@ -169,6 +169,7 @@ impl SharedRun {
     fn train(&self, rank: u32, stop: &Arc<AtomicBool>) -> Result<RunOutcome, RunError> {
         let (register, live) = self.connect()?;
         let options = ClusterOptions {
+            servers: None,
             register,
             live,
             name: format!("trainer {rank}"),

@@ -13,6 +13,7 @@ use crate::object_ledger::ObjectLedger;
 use crate::options::ConnectionOptions;
 use crate::polled_traffic::PolledTraffic;
 use crate::register::{MAX_VALUE, StreamRegister};
+use crate::secret::Secret;
 use crate::server_transport::{self, ServerTransport};
 
 /// Connection of a trainer to all others: a [`Register`] and [`LiveTraffic`].
@@ -77,6 +78,12 @@ impl Connection {
     #[must_use]
     pub fn server(&self) -> Option<&str> {
         Some(self.transport()?.server())
+    }
+
+    /// Returns the secret that all trainers of the run share; `None` with the user's servers or without one.
+    #[must_use]
+    pub fn secret(&self) -> Option<&Secret> {
+        self.transport()?.secret()
     }
 
     /// Returns the URL of the folder in an object store that has the register; `None` if it is on the server.

@@ -49,3 +49,4 @@ pub use notice::ServerNotice;
 pub use options::{AccessToken, ConnectionOptions, RunName};
 pub use register::{KEPT_REVISIONS, MAX_VALUE};
 pub use secret::Secret;
+pub use server_files::outgoing_address;

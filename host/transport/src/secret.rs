@@ -75,6 +75,20 @@ impl Secret {
         hash.finalize().into()
     }
 
+    /// Returns the secret with which requests to partition servers are signed.
+    #[must_use]
+    pub fn partition_key(&self) -> String {
+        hexadecimal(&self.derive("partition servers"))
+    }
+
+    /// Returns the certificate (PEM) of the authority that signs those of the run's servers.
+    ///
+    /// # Errors
+    /// Fails if no key can be created.
+    pub fn authority_certificate(&self) -> Result<String, ConnectError> {
+        Ok(self.authority()?.pem())
+    }
+
     fn user(&self) -> Result<UserKey, ConnectError> {
         UserKey::new_from_raw(KeyPairType::User, self.derive("user")).map_err(no_key)
     }
@@ -111,7 +125,7 @@ impl Secret {
     ///
     /// # Errors
     /// Fails if no key can be created.
-    pub(crate) fn certificate(&self, host: &str) -> Result<(String, String), ConnectError> {
+    pub fn certificate(&self, host: &str) -> Result<(String, String), ConnectError> {
         let key = KeyPair::generate_for(&PKCS_ED25519).map_err(no_key)?;
         let params = CertificateParams::new(vec![host.to_owned()]).map_err(no_key)?;
         let certificate = params

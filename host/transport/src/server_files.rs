@@ -38,7 +38,8 @@ impl ServerFiles {
 
 /// Returns the address of the interface through which this machine reaches others. Nothing is sent: the peer's address
 /// is one reserved for documentation.
-pub(crate) fn outgoing_address() -> Option<IpAddr> {
+#[must_use]
+pub fn outgoing_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
     Some(socket.local_addr().ok()?.ip())

@@ -15,6 +15,7 @@ use crate::init_method::{Address, InitMethod};
 use crate::live::{LiveConnection, Outgoing};
 use crate::options::ConnectionOptions;
 use crate::register::{MAX_VALUE, StreamRegister};
+use crate::secret::Secret;
 use crate::server::{self, ServerRecord, is_old};
 use crate::server_files::ServerFiles;
 use crate::supervisor::{OwnChild, ServerSupervisor};
@@ -27,6 +28,7 @@ pub(crate) struct ServerTransport {
     pub(crate) traffic: LiveConnection,
     server: String,
     place: Option<ServerFiles>,
+    secret: Option<Secret>,
     child: OwnChild,
     keeper: Option<ServerSupervisor>,
 }
@@ -73,11 +75,22 @@ pub(crate) fn connect(
     let transport = ServerTransport {
         traffic: LiveConnection::open(reached.line, &options.run)?,
         server: reached.address.to_string(),
+        secret: secret_of_run(options),
         place,
         child,
         keeper,
     };
     Ok((transport, register))
+}
+
+/// Returns the secret that all trainers of the run share, if it has one: the user's, or that in the file by which the
+/// trainers have met.
+fn secret_of_run(options: &ConnectionOptions) -> Option<Secret> {
+    let InitMethod::File(path) = &options.method else {
+        return options.secret.clone();
+    };
+    let record = ServerRecord::read(&ServerFiles::of_file(path).record).ok()??;
+    Secret::new(record.secret.as_deref()?).ok()
 }
 
 /// Connects to the user's servers.
@@ -136,6 +149,11 @@ fn check_server(line: &NatsConnection, who: &str) -> Result<(), ConnectError> {
 }
 
 impl ServerTransport {
+    /// Returns the secret that all trainers of the run share, if it has one.
+    pub(crate) const fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
     /// Returns the server as `host:port`, for messages.
     pub(crate) fn server(&self) -> &str {
         &self.server

@@ -3,7 +3,7 @@
 use pbg_ledger::{CheckpointCut, CutOrigin};
 
 use super::*;
-use crate::{Checkpoint, ReadCheckpoint};
+use crate::{Checkpoint, PartitionRows, ReadCheckpoint};
 
 fn rows(value: f32) -> PartitionRows<'static> {
     let fill: &'static (dyn Fn(usize, &mut [f32]) + Sync) =

@@ -1,15 +1,16 @@
 //! Partition files: embeddings and optimizer state.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use pbg_core::bfloat16::StochasticRounding;
 use pbg_core::model::{EmbeddingFormat, Optimizer};
 
 use super::reader::{SafetensorsReader, TensorEntry};
-use super::writer::{CopyRows, put_rounded, put_rows, write_with};
+use super::writer::{CopyRows, TensorOutput, put_header, put_rounded, put_rows};
 use crate::CheckpointError;
-use pbg_files::{FileError, FileSummary};
+use pbg_files::{ChecksummedFile, FileError, FileSummary};
 
 /// Name of the embeddings tensor.
 pub(crate) const EMBEDDINGS: &str = "embeddings";
@@ -67,7 +68,7 @@ impl EmbeddingLocation {
         path: &Path,
         expected: FileSummary,
     ) -> Result<Self, CheckpointError> {
-        let mut reader = SafetensorsReader::new(file, path, expected)?;
+        let mut reader = SafetensorsReader::of_file(file, path, expected)?;
         let header = reader.header()?;
         let form = PartitionHeader::of(&header, path)?;
         let first = |name| {
@@ -145,12 +146,23 @@ pub struct PartitionRows<'a> {
 }
 
 impl PartitionRows<'_> {
-    /// Writes the partition's file, like [`write`].
+    /// Writes the partition's file.
     pub(crate) fn write(
         &self,
         path: &Path,
         metadata: &[(&str, String)],
     ) -> Result<FileSummary, FileError> {
+        let mut file = ChecksummedFile::create(path)?;
+        self.put(&mut file, metadata)?;
+        file.finish(false)
+    }
+
+    /// Writes the content of the partition's file.
+    pub(crate) fn put(
+        &self,
+        out: &mut impl TensorOutput,
+        metadata: &[(&str, String)],
+    ) -> Result<(), FileError> {
         let (rows, dim) = (self.rows, self.dim);
         let (all, width) = ([rows, dim], self.optimizer.accumulators(dim));
         let of_state = match self.optimizer {
@@ -161,17 +173,15 @@ impl PartitionRows<'_> {
         let accumulators = (name, EmbeddingFormat::F32, of_state);
         let Some(rounding) = self.rounding else {
             let shapes = [(EMBEDDINGS, EmbeddingFormat::F32, &all[..]), accumulators];
-            return write_with(path, &shapes, metadata, |file| {
-                put_rows(file, rows, dim, self.embeddings)?;
-                put_rows(file, rows, width, self.adagrad)
-            });
+            put_header(out, &shapes, metadata)?;
+            put_rows(out, rows, dim, self.embeddings)?;
+            return put_rows(out, rows, width, self.adagrad);
         };
         // The wider tensor comes first, so that every value is aligned to its size.
         let shapes = [accumulators, (EMBEDDINGS, EmbeddingFormat::Bf16, &all[..])];
-        write_with(path, &shapes, metadata, |file| {
-            put_rows(file, rows, width, self.adagrad)?;
-            put_rounded(file, rows, dim, self.embeddings, rounding)
-        })
+        put_header(out, &shapes, metadata)?;
+        put_rows(out, rows, width, self.adagrad)?;
+        put_rounded(out, rows, dim, self.embeddings, rounding)
     }
 }
 
@@ -204,7 +214,7 @@ impl PartitionData {
         path: &Path,
         expected: FileSummary,
     ) -> Result<(), CheckpointError> {
-        let mut reader = SafetensorsReader::new(file, path, expected)?;
+        let mut reader = SafetensorsReader::of_file(file, path, expected)?;
         PartitionHeader::of(&reader.header()?, path)?;
         reader.skip_to_end()?;
         reader.finish()
@@ -217,7 +227,25 @@ impl PartitionData {
         path: &Path,
         expected: FileSummary,
     ) -> Result<(), CheckpointError> {
-        let mut reader = SafetensorsReader::new(file, path, expected)?;
+        self.read_from(SafetensorsReader::of_file(file, path, expected)?, path)
+    }
+
+    /// Reads and verifies the file of a partition from `source`, which has `size` bytes, as [`PartitionData::read`] does.
+    pub(crate) fn receive(
+        &mut self,
+        source: impl Read,
+        size: u64,
+        path: &Path,
+        expected: FileSummary,
+    ) -> Result<(), CheckpointError> {
+        self.read_from(SafetensorsReader::new(source, size, path, expected)?, path)
+    }
+
+    fn read_from<R: Read>(
+        &mut self,
+        mut reader: SafetensorsReader<'_, R>,
+        path: &Path,
+    ) -> Result<(), CheckpointError> {
         let header = reader.header()?;
         let form = PartitionHeader::of(&header, path)?;
         (self.rows, self.dim, self.optimizer) = (form.rows, form.dim, form.optimizer);

@@ -1,8 +1,13 @@
 //! Sequential reader of a safetensors file that computes its checksum.
+//!
+//! The file may be an object that arrives over a network. Files on disk are read by position, because several readers
+//! may use the same open file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{self, Read};
 use std::ops::Range;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use pbg_core::bfloat16;
@@ -10,7 +15,7 @@ use pbg_core::model::EmbeddingFormat;
 
 use super::header::{BF16, CHUNK, Entry, F32, METADATA};
 use crate::CheckpointError;
-use pbg_files::{self as files, FileError, FileSummary};
+use pbg_files::{FileError, FileSummary};
 
 /// Maximum header length in bytes; other readers of the format have the same limit.
 const MAX_HEADER: u64 = 100_000_000;
@@ -25,10 +30,24 @@ pub(super) struct TensorEntry {
     pub(super) bytes: Range<u64>,
 }
 
-/// Reader of a safetensors file from beginning to end, so that its checksum can be compared.
-pub(super) struct SafetensorsReader<'a> {
-    path: &'a Path,
+/// Open file that is read from its beginning without moving its shared position.
+pub(super) struct FileStart<'a> {
     file: &'a File,
+    position: u64,
+}
+
+impl Read for FileStart<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.position)?;
+        self.position += read as u64;
+        Ok(read)
+    }
+}
+
+/// Reader of a safetensors file from beginning to end, so that its checksum can be compared.
+pub(super) struct SafetensorsReader<'a, R> {
+    path: &'a Path,
+    source: R,
     expected: FileSummary,
     hasher: crc32fast::Hasher,
     /// Number of bytes read so far.
@@ -37,21 +56,35 @@ pub(super) struct SafetensorsReader<'a> {
     halves: Vec<u16>,
 }
 
-impl<'a> SafetensorsReader<'a> {
-    pub(super) fn new(
+impl<'a> SafetensorsReader<'a, FileStart<'a>> {
+    /// Creates the reader of a file, whose size must be the expected one.
+    pub(super) fn of_file(
         file: &'a File,
         path: &'a Path,
         expected: FileSummary,
     ) -> Result<Self, CheckpointError> {
         let metadata = file.metadata();
         let size = metadata.map_err(|e| FileError::new("open", path, e))?.len();
+        let position = 0;
+        Self::new(FileStart { file, position }, size, path, expected)
+    }
+}
+
+impl<'a, R: Read> SafetensorsReader<'a, R> {
+    /// Creates the reader of `source`, which has `size` bytes. `path` is its name in messages.
+    pub(super) fn new(
+        source: R,
+        size: u64,
+        path: &'a Path,
+        expected: FileSummary,
+    ) -> Result<Self, CheckpointError> {
         if size != expected.size {
             let what = format!("it has {size} bytes instead of {}", expected.size);
             return Err(CheckpointError::damaged(path, what));
         }
         Ok(Self {
             path,
-            file,
+            source,
             expected,
             hasher: crc32fast::Hasher::new(),
             position: 0,
@@ -63,7 +96,8 @@ impl<'a> SafetensorsReader<'a> {
     /// Reads the next `length` bytes.
     fn take(&mut self, length: usize) -> Result<&[u8], CheckpointError> {
         self.bytes.resize(length, 0);
-        files::read_exact_at(self.file, self.path, &mut self.bytes, self.position)?;
+        let read = self.source.read_exact(&mut self.bytes);
+        read.map_err(|e| FileError::new("read", self.path, e))?;
         self.hasher.update(&self.bytes);
         self.position += length as u64;
         Ok(&self.bytes)

@@ -76,10 +76,24 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
 /// Connects to the run of a configuration; returns the configuration and the connection.
 fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> {
     let config = load::config(args, terminal)?;
+    let connection = connect_within(&config, PATIENCE, terminal)?;
+    Ok((config, connection))
+}
+
+/// Connects to the run of a configuration without being one of its trainers.
+///
+/// # Errors
+/// When the configuration is not of a distributed run, or its trainers' server does not answer within
+/// `distributed.patience`.
+pub(crate) fn connect_without_rank(config: &Config, terminal: Terminal) -> Result<Connection> {
+    let patience = Duration::from_secs_f64(config.distributed.patience);
+    connect_within(config, patience, terminal)
+}
+
+fn connect_within(config: &Config, timeout: Duration, terminal: Terminal) -> Result<Connection> {
     let Some(method) = &config.distributed_init_method else {
         if let Some(LedgerPlace::Store(url)) = config.ledger_place() {
-            let connection = pbg_transport::connect_by_objects(url, false)?;
-            return Ok((config, connection));
+            return Ok(pbg_transport::connect_by_objects(url, false)?);
         }
         let what = "this configuration is not of a distributed run";
         return Err(Failure::message(FailureKind::Config, what).help(
@@ -90,12 +104,11 @@ fn reach(args: &ConfigArgs, terminal: Terminal) -> Result<(Config, Connection)> 
     let found = cluster_options::method(method)?;
     // With a rank, the connection would start a server if there is none.
     let options = ConnectionOptions {
-        timeout: PATIENCE,
+        timeout,
         creates_register: false,
-        ..cluster_options::options(&config, found.method, None)?
+        ..cluster_options::options(config, found.method, None)?
     };
-    let connection = connect(&options, &|text| terminal.detail(text))?;
-    Ok((config, connection))
+    Ok(connect(&options, &|text| terminal.detail(text))?)
 }
 
 fn stop(args: &ConfigArgs, terminal: Terminal) -> Result<()> {

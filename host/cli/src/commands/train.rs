@@ -105,11 +105,14 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let shown = meeting.as_ref().zip(board);
     let shown = shown.map(|(meeting, board)| meeting.show(resolved.config(), board));
     let shown = shown.transpose()?;
+    let own = meeting.as_ref();
+    let own = own.map(|meeting| meeting.own_server(&resolved, terminal));
+    let own = own.transpose()?.flatten();
     let allowed = args.allow.allowed();
     let outcome = match &meeting {
         None => pbg_train::train(&resolved, filled.strategies, allowed, stop, &mut emit),
         Some(meeting) => {
-            let cluster = meeting.cluster(resolved.config(), teller);
+            let cluster = meeting.cluster(resolved.config(), own.as_ref(), teller);
             pbg_distributed::train_distributed(
                 &resolved,
                 filled.strategies,
@@ -124,7 +127,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     for line in filled.log.drain() {
         reporter.event(&line);
     }
-    drop(shown);
+    drop((shown, own));
     watch.wait_for_message();
     reporter.close();
     let checkpoint = &resolved.config().checkpoint_path;

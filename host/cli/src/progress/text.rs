@@ -32,6 +32,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         Event::Gathering { .. }
         | Event::RankHeld { .. }
         | Event::TrainerLost { .. }
+        | Event::ServerLost { .. }
         | Event::LedgerReplaced { .. }
         | Event::Rejoining { .. }
         | Event::EventsLost { .. }
@@ -207,6 +208,15 @@ fn of_trainers(event: &Event) -> Option<String> {
             escaped_lines(name),
             format::seconds(*silent_seconds),
             format::plural(buckets.len() as u64, "bucket"),
+        )),
+        Event::ServerLost {
+            address,
+            silent_seconds,
+        } => Some(format!(
+            "no heartbeat from the partition server {} for {}: it is removed from the run; if a partition was only there, \
+             the run goes back to the newest checkpoint",
+            escaped_lines(address),
+            format::seconds(*silent_seconds),
         )),
         Event::LedgerReplaced { reason, version } => Some(format!(
             "{}: resuming from {}; buckets trained since then are trained again",

@@ -105,6 +105,7 @@ impl Tracker {
             | Event::Gathering { .. }
             | Event::RankHeld { .. }
             | Event::TrainerLost { .. }
+            | Event::ServerLost { .. }
             | Event::LedgerReplaced { .. }
             | Event::Rejoining { .. }
             | Event::EventsLost { .. }

@@ -22,6 +22,7 @@ impl Validator<'_> {
             );
             self.report([top("num_machines")], message);
         }
+        self.partition_servers();
         let rules = &config.distributed;
         let key = |name| top("distributed").join(name);
         if rules.lease < 3.0 * rules.heartbeat {
@@ -60,6 +61,30 @@ impl Validator<'_> {
         if rules.replicas == 2 {
             let message = "must be 1 or 3, is 2: two servers tolerate no more failures than one";
             self.report([key("replicas")], message.to_owned());
+        }
+    }
+
+    /// Checks that partition servers have a run to serve, and enough of them are there.
+    fn partition_servers(&mut self) {
+        let config = self.config;
+        let (servers, replicas) = (
+            config.num_partition_servers,
+            config.distributed.partition_replicas,
+        );
+        let replicas_key = top("distributed").join("partition_replicas");
+        if servers != 0 && !config.is_distributed() {
+            let message = format!(
+                "is {servers}, but partition servers are for distributed runs, and `distributed_init_method` is not set; set \
+                 it, or leave `num_partition_servers` out"
+            );
+            self.report([top("num_partition_servers")], message);
+        }
+        if replicas > 1 && (servers == 0 || servers == 1) {
+            let message = format!(
+                "is {replicas}, but `num_partition_servers` is {servers}: each replica is on a server of its own; set \
+                 `num_partition_servers` to -1 or to at least {replicas}"
+            );
+            self.report([replicas_key, top("num_partition_servers")], message);
         }
     }
 }

@@ -101,6 +101,8 @@ impl ClusterTrainer<'_> {
         };
         let mut manifest = self.manifest(&record, cut)?;
         self.take_over_told(&record, cut, before.as_ref(), &mut manifest)?;
+        let tables = self.machine.pipeline.buffer.store();
+        tables.store_partitions(&manifest)?;
         // This must precede `publish`: if this trainer died after publishing, no other trainer would preserve the
         // version.
         let kept_epoch = self.preserve_epoch(&record, &manifest)?;

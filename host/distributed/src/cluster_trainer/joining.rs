@@ -42,6 +42,8 @@ pub(crate) struct Joining<'a> {
     pub(crate) shares_parameters: bool,
     /// Differences from the configuration of the newest checkpoint that are allowed.
     pub(crate) allowed: AllowedChanges,
+    /// History of a record that names a file which no partition server has; it is dropped.
+    pub(crate) lost: Option<Token>,
     /// Whether the validation edges differ from those that the newest checkpoint was ranked with.
     pub(crate) other_validation: bool,
 }
@@ -84,7 +86,14 @@ impl Joining<'_> {
             }
             let newest = self.files.newest()?;
             let cut = newest.as_ref().map(CheckpointManifest::cut);
+            let is_lost = record
+                .as_ref()
+                .is_some_and(|r| Some(r.incarnation()) == self.lost);
             let verdict = match &record {
+                Some(_) if is_lost => {
+                    let reason = "a partition that it names was lost with its partition server";
+                    Some(RecordCheck::Dropped(reason.to_owned()))
+                }
                 Some(record) => Some(self.check_record(record, cut)?),
                 None => None,
             };
@@ -93,7 +102,8 @@ impl Joining<'_> {
                 newest: cut,
                 changes,
             };
-            if let (Some(RecordCheck::Dropped(_)), Some(record)) = (&verdict, &record)
+            if let (Some(RecordCheck::Dropped(_)), Some(record), false) =
+                (&verdict, &record, is_lost)
                 && self.is_still_in_use(record)?
             {
                 continue;
@@ -120,9 +130,14 @@ impl Joining<'_> {
                     .as_ref()
                     .map_or_else(random_token, |record| Ok(record.run()))?,
                 incarnation: random_token()?,
-                wanted: self.cluster.machines,
+                // A run that goes on after a loss does not wait for the machine that was lost.
+                wanted: if is_lost { 0 } else { self.cluster.machines },
                 work,
                 base,
+                servers: record
+                    .as_ref()
+                    .map(|r| r.servers().clone())
+                    .unwrap_or_default(),
             };
             let made = LedgerRecord::create(founding).map_err(JoinError::from)?;
             if self.ledger.create(record.as_deref(), &made)? {
@@ -187,6 +202,7 @@ impl Joining<'_> {
 
     /// Returns the first partition file that the record names and the folder lacks.
     fn missing(&self, record: &LedgerRecord) -> Result<Option<String>, RunError> {
+        self.files.use_servers(record.servers());
         let grid = record.grid();
         for group in grid.groups() {
             let Some(partition) = record.partition(group) else {

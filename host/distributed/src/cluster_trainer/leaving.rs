@@ -16,6 +16,8 @@ pub(crate) struct PreviousParticipation {
     pub(super) token: Token,
     /// Number of epochs at the last ranking that was reported.
     pub(super) reported_epochs: u32,
+    /// History of the record that names a file which no partition server has.
+    pub(super) lost: Option<Token>,
 }
 
 impl ClusterTrainer<'_> {
@@ -44,6 +46,7 @@ impl ClusterTrainer<'_> {
             // What cannot be removed now, the next checkpoint removes.
             let _kept = self.remove_signs(&signs);
         }
+        self.retire_own_server()?;
         loop {
             match self.ledger.submit(LedgerAction::LeaveSaved) {
                 Err(NotApplied::Refused(TransactionError::NotSaved)) => {
@@ -64,6 +67,20 @@ impl ClusterTrainer<'_> {
             let _kept = self.remove_leftovers(&record, &listed);
         }
         Ok(())
+    }
+
+    /// Removes the partition server of this process from the run, and copies the partitions that the run has there to the
+    /// checkpoint folder.
+    fn retire_own_server(&self) -> Result<(), RunError> {
+        let servers = self.cluster.servers.as_ref();
+        let Some(own) = servers.and_then(|servers| servers.own.as_ref()) else {
+            return Ok(());
+        };
+        // If the register does not answer, the others remove the server once it is silent.
+        let _removed = own.retire();
+        let record = self.record()?;
+        let tables = self.machine.pipeline.buffer.store();
+        tables.store_own_files(own.token(), &record)
     }
 
     /// Removes the files that trainers have left in the folder and that nothing needs: nobody writes a further checkpoint,
@@ -119,7 +136,14 @@ impl ClusterTrainer<'_> {
         let newest = self
             .record()
             .and_then(|record| self.require_consistent(record));
-        newest.err().unwrap_or(error)
+        match newest {
+            Err(cause) => cause,
+            Ok(_) if self.cluster.servers.is_some() => JoinError::PartitionLost {
+                what: error.to_string(),
+            }
+            .into(),
+            Ok(_) => error,
+        }
     }
 
     /// Reports that this trainer was removed from the run and rejoins.
@@ -155,10 +179,18 @@ impl ClusterTrainer<'_> {
 
     /// Returns what a rejoining trainer keeps. Its tables are dropped, since others may have trained these partitions
     /// since.
-    pub(crate) fn into_strategies(self) -> (Strategies, Option<PreviousParticipation>) {
+    pub(crate) fn into_strategies(
+        self,
+        cause: &JoinError,
+    ) -> (Strategies, Option<PreviousParticipation>) {
+        let record = self.ledger.last_record();
         let earlier = PreviousParticipation {
             token: self.token(),
             reported_epochs: self.rankings.told,
+            lost: match cause {
+                JoinError::PartitionLost { .. } => record.map(|record| record.incarnation()),
+                _ => None,
+            },
         };
         (self.machine.into_strategies(), Some(earlier))
     }

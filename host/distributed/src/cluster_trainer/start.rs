@@ -29,7 +29,7 @@ use crate::exchange::{ParameterExchange, SharedArrays};
 use crate::heartbeats::Heartbeats;
 use crate::ledger::{LedgerClient, LedgerThreads, UserHandle};
 use crate::random_token::random_token;
-use crate::tables::ClusterTables;
+use crate::tables::{ClusterTables, ServerWaits};
 use crate::unsupported::{refuse_no_epochs, refuse_shared};
 
 use super::joining::{Joining, check_resume};
@@ -54,7 +54,9 @@ impl<'a> ClusterTrainer<'a> {
         let mut ready = Preparation::new(resolved, &strategies)?;
         let token = random_token()?;
         let folder = Path::new(&resolved.config().checkpoint_path);
-        let files = SharedCheckpoint::open(folder, token)?;
+        let servers = cluster.servers.as_ref();
+        let servers = servers.map(|servers| Arc::new(servers.view()));
+        let files = SharedCheckpoint::open(folder, token)?.with_servers(servers);
         let (register, live) = (Arc::clone(&cluster.register), Arc::clone(&cluster.live));
         let user = UserHandle {
             stop: Arc::clone(stop),
@@ -84,6 +86,7 @@ impl<'a> ClusterTrainer<'a> {
                 || resolved.blueprint().layout.fixed_tables().next().is_some()
                 || strategies.loss.state().is_some(),
             allowed,
+            lost: earlier.and_then(|earlier| earlier.lost),
             other_validation,
         };
         let carries = cluster.live.carries_questions();
@@ -98,7 +101,13 @@ impl<'a> ClusterTrainer<'a> {
             files.remove_presence(earlier.token)?;
         }
         restore_loss(&strategies, &record, &files, resolved)?;
-        let tables = Self::tables(resolved, files, &ledger, &record, &mut ready.params)?;
+        let tables = Self::tables(
+            (resolved, cluster, stop),
+            files,
+            &ledger,
+            &record,
+            &mut ready.params,
+        )?;
         vectors.extend(tables.initial().own.events());
         let mut machine = ready.machine(resolved, strategies, tables, &record, sink)?;
         vectors.into_iter().for_each(|event| machine.emit(event));
@@ -114,7 +123,7 @@ impl<'a> ClusterTrainer<'a> {
     /// start from the newest checkpoint or `init_path`. They are not read before joining, because a trainer that left
     /// just before may have written a checkpoint with newer values.
     fn tables(
-        resolved: &ResolvedConfig,
+        (resolved, cluster, stop): (&ResolvedConfig, &ClusterOptions, &Arc<AtomicBool>),
         files: SharedCheckpoint,
         ledger: &Arc<LedgerClient>,
         record: &LedgerRecord,
@@ -133,8 +142,14 @@ impl<'a> ClusterTrainer<'a> {
             Some(manifest) => growth::new_rows(resolved, manifest)?,
             None => Default::default(),
         };
+        let server_waits = cluster.servers.as_ref().map(|_| ServerWaits {
+            patience: cluster.patience,
+            lease: cluster.lease,
+            heartbeat: cluster.heartbeat,
+            stop: Arc::clone(stop),
+        });
         Ok(ClusterTables::new(
-            files,
+            (files, server_waits),
             Arc::clone(ledger),
             (initial, new_rows),
             blueprint.layout.clone(),

@@ -4,7 +4,6 @@
 //! table's embeddings and Adagrad sums are in the same block. A row's Adagrad sum grows whenever the row is trained, so
 //! only the sums need to be compared to find the changed rows, and the rest of a large table is not read.
 
-use pbg_core::seed::{self, StreamPurpose};
 use pbg_ledger::Token;
 
 use super::arrays::{ArrayId, SharedArrays};
@@ -241,18 +240,12 @@ fn cut_columns(arrays: &SharedArrays, array: &ArrayId, blocks: &mut Vec<Paramete
     }
 }
 
-/// Returns the owner of shard `index`: the trainer whose token gives the highest hash together with `index` (rendezvous
-/// hashing, Thaler and Ravishankar 1998). When a trainer joins or leaves, only the shards that it owns change their
-/// owner.
+/// Returns the owner of shard `index` among the trainers with `tokens`.
 pub(super) fn owner<'a>(tokens: impl Iterator<Item = &'a Token>, index: usize) -> Option<Token> {
-    let hash = |token: &&Token| {
-        let bytes = [token.0.to_le_bytes(), (index as u64).to_le_bytes()];
-        (
-            seed::of_text(0, StreamPurpose::Order, bytes.as_flattened()),
-            **token,
-        )
-    };
-    tokens.max_by_key(hash).copied()
+    let key = (index as u64).to_le_bytes();
+    tokens
+        .max_by_key(|token| (token.rendezvous_hash(&key), **token))
+        .copied()
 }
 
 /// The owner of every shard. Recomputed only when a trainer joins or leaves.

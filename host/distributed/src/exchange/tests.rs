@@ -253,6 +253,7 @@ fn hub() -> Arc<Hub> {
         wanted: 1,
         work: TrainedState::none(&terms().grid),
         base: None,
+        servers: Default::default(),
     };
     let record = LedgerRecord::create(founding).unwrap();
     let hub = Hub::default();

@@ -66,7 +66,7 @@ struct VersionedTerms {
 ///
 /// # Errors
 /// When the record is invalid, which never happens for a record of this program.
-pub(super) fn encode(record: &LedgerRecord) -> Result<Vec<u8>, JoinError> {
+pub(crate) fn encode(record: &LedgerRecord) -> Result<Vec<u8>, JoinError> {
     record.check()?;
     serde_json::to_vec(record).map_err(|e| JoinError::Damaged(DamagedRecord(e.to_string())))
 }
@@ -75,7 +75,7 @@ pub(super) fn encode(record: &LedgerRecord) -> Result<Vec<u8>, JoinError> {
 ///
 /// # Errors
 /// When it was written by another version of the program.
-pub(super) fn decode(entry: Option<&RegisterEntry>) -> Result<Option<VersionedRecord>, JoinError> {
+pub(crate) fn decode(entry: Option<&RegisterEntry>) -> Result<Option<VersionedRecord>, JoinError> {
     let Some(RegisterEntry { revision, value }) = entry else {
         return Ok(None);
     };

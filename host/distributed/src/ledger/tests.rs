@@ -116,6 +116,7 @@ fn joined(wire: &Arc<Wire>, token: u64) -> LedgerClient {
             incarnation: Token(101),
             wanted: 0,
             base: None,
+            servers: Default::default(),
         };
         let record = LedgerRecord::create(founding).unwrap();
         assert!(ledger.create(None, &record).unwrap());

@@ -16,9 +16,9 @@ const NEVER: CopyVersion = CopyVersion {
 
 /// A record and its revision in the register.
 #[derive(Clone, Debug)]
-pub(super) struct VersionedRecord {
-    pub(super) revision: u64,
-    pub(super) record: Arc<LedgerRecord>,
+pub(crate) struct VersionedRecord {
+    pub(crate) revision: u64,
+    pub(crate) record: Arc<LedgerRecord>,
 }
 
 #[derive(Default)]

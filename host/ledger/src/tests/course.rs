@@ -18,6 +18,7 @@ fn a_run_gathers_ends_on_request_and_goes_on() {
         wanted: 2,
         work: TrainedState::none(&model.grid),
         base: None,
+        servers: Default::default(),
     };
     let mut record = LedgerRecord::create(founding).unwrap();
     record = act(&record, ONE, model.join(&record, None)).unwrap();

@@ -333,6 +333,7 @@ fn who_goes_on_from_the_checkpoint_ranks_it() {
         wanted: 1,
         work: record.work.clone(),
         base: record.checkpoints.base,
+        servers: Default::default(),
     };
     let again = LedgerRecord::create(founding).unwrap();
     assert_eq!(again.phase(), Phase::Gathering(1));

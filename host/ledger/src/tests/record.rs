@@ -153,6 +153,7 @@ fn a_record_goes_on_from_a_manifest() {
         wanted: 2,
         work: record.work.clone(),
         base: Some(cut),
+        servers: Default::default(),
     };
     let again = LedgerRecord::create(founding).unwrap();
     assert_eq!(again.work, record.work.released());

@@ -266,6 +266,7 @@ impl Model {
             wanted: 0,
             work: newest.map_or_else(|| TrainedState::none(&self.grid), |m| m.work.clone()),
             base: newest.map(|m| m.cut),
+            servers: Default::default(),
         })
         .unwrap()
     }

@@ -100,6 +100,13 @@ pub enum JoinError {
          `entities.<type>.num_partitions` to at least four times the number of trainers, and import again"
     )]
     OneBucket,
+    /// A partition that the record names is on no partition server, and no checkpoint has it. The run goes back to the
+    /// newest checkpoint.
+    #[error("a partition was lost with its partition server: {what}")]
+    PartitionLost {
+        /// The missing file.
+        what: String,
+    },
     /// Several trainers would have to exchange parameters, which nothing carries.
     #[error(
         "this model has parameters that all trainers share (of operators, global embeddings, or types with one \
@@ -145,7 +152,11 @@ impl JoinError {
     pub fn may_rejoin(&self) -> bool {
         matches!(
             self,
-            Self::Fenced(_) | Self::NoRecord | Self::NoManifest { .. } | Self::Stale(_)
+            Self::Fenced(_)
+                | Self::NoRecord
+                | Self::NoManifest { .. }
+                | Self::PartitionLost { .. }
+                | Self::Stale(_)
         )
     }
 }

@@ -7,27 +7,38 @@ use std::time::Duration;
 
 use pbg_config::{Config, LedgerPlace};
 use pbg_core::event::Event;
+use pbg_core::graph::Side;
 use pbg_distributed::{ClusterOptions, SyncLimits};
 use pbg_ledger::LedgerRecord;
 use pbg_ledger::transport::{LiveTraffic, Register};
+use pbg_model::error::RunError;
+use pbg_model::layout::Layout;
+use pbg_model::memory;
+use pbg_model::resolved::ResolvedConfig;
 use pbg_train::RunOutcome;
 use pbg_transport::{Connection, ConnectionOptions, InitMethod, ServerNotice};
 
-use crate::cluster_options;
 use crate::cluster_status::{ClusterStatus, HeartbeatTimes, truncated_table};
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
+use crate::partition_servers::{self, OwnServer, ServerKeys};
 use crate::progress::Board;
 use crate::terminal::Terminal;
+use crate::{cluster_options, format};
 
 /// Time that rank 0 waits for the other trainers to leave; afterwards it leaves its server running.
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+
+/// Advice if there is too little memory for the partition server of a trainer.
+const FEWER_BYTES: &str =
+    "keep partitions in `checkpoint_path` (num_partition_servers = 0), or use more machines";
 
 /// Connection of a trainer to the other trainers of its run.
 pub(super) struct ClusterConnection {
     connection: Arc<Connection>,
     rank: Option<u32>,
     machines: u32,
+    keys: ServerKeys,
 }
 
 /// Connects to the other trainers if the configuration is of a distributed run; returns `None` otherwise.
@@ -43,7 +54,7 @@ pub(super) fn connect(
 ) -> Result<Option<ClusterConnection>> {
     let Some(method) = &config.distributed_init_method else {
         if let Some(LedgerPlace::Store(url)) = config.ledger_place() {
-            return by_objects(url, config.num_machines, rank, terminal).map(Some);
+            return by_objects(url, config, rank, terminal).map(Some);
         }
         return match rank {
             None => Ok(None),
@@ -79,6 +90,7 @@ pub(super) fn connect(
     let connection = Arc::new(pbg_transport::connect(&options, &notice)?);
     terminal.detail(cluster_options::meeting_place(&connection));
     Ok(Some(ClusterConnection {
+        keys: ServerKeys::new(&connection, config)?,
         connection,
         rank,
         machines,
@@ -89,13 +101,15 @@ pub(super) fn connect(
 /// nobody else takes part; its rank keeps a second one out.
 fn by_objects(
     url: &str,
-    machines: u32,
+    config: &Config,
     rank: Option<u32>,
     terminal: Terminal,
 ) -> Result<ClusterConnection> {
     let connection = Arc::new(pbg_transport::connect_by_objects(url, true)?);
     terminal.detail(cluster_options::meeting_place(&connection));
+    let machines = config.num_machines;
     Ok(ClusterConnection {
+        keys: ServerKeys::new(&connection, config)?,
         connection,
         rank: rank.or((machines == 1).then_some(0)),
         machines,
@@ -108,21 +122,56 @@ impl ClusterConnection {
         self.machines > 1 || self.connection.server().is_some()
     }
 
+    /// Starts the partition server of this trainer, if every trainer of the run has one.
+    ///
+    /// # Errors
+    /// When there is not enough memory, or it cannot listen.
+    pub(super) fn own_server(
+        &self,
+        resolved: &ResolvedConfig,
+        terminal: Terminal,
+    ) -> Result<Option<OwnServer>> {
+        let config = resolved.config();
+        if config.num_partition_servers != -1 {
+            return Ok(None);
+        }
+        let replicas = u64::from(config.distributed.partition_replicas);
+        let layout = &resolved.blueprint().layout;
+        let memory = memory_of_server(layout, replicas, u64::from(self.machines));
+        memory::require_more("the partition server of this trainer", memory, FEWER_BYTES)
+            .map_err(RunError::from)?;
+        let address = (partition_servers::trainers_address(&self.connection), None);
+        let name = format!("server of {}", self.name());
+        let own = OwnServer::start(&self.connection, &self.keys, config, address, memory, &name)?;
+        terminal.detail(format_args!(
+            "partition server at {} with up to {}",
+            own.presence.server().address,
+            format::bytes(memory)
+        ));
+        Ok(Some(own))
+    }
+
+    /// Returns the name of this trainer in messages.
+    fn name(&self) -> String {
+        match self.rank {
+            Some(rank) => format!("{} ({rank})", host_name()),
+            None => format!("{}:{}", host_name(), std::process::id()),
+        }
+    }
+
     /// Returns the settings with which this trainer takes part in the run.
     pub(super) fn cluster(
         &self,
         config: &Config,
+        own: Option<&OwnServer>,
         teller: Arc<dyn Fn(&Event) + Send + Sync>,
     ) -> ClusterOptions {
         let rules = &config.distributed;
-        let name = match self.rank {
-            Some(rank) => format!("{} ({rank})", host_name()),
-            None => format!("{}:{}", host_name(), std::process::id()),
-        };
         ClusterOptions {
+            servers: partition_servers::options(config, &self.keys, own),
             register: Arc::clone(&self.connection) as Arc<dyn Register>,
             live: Arc::clone(&self.connection) as Arc<dyn LiveTraffic>,
-            name,
+            name: self.name(),
             rank: self.rank,
             machines: self.machines,
             tree_init: config.distributed_tree_init_order,
@@ -232,6 +281,23 @@ impl Drop for StatusThread {
             let _panicked = thread.join();
         }
     }
+}
+
+/// Returns the size of the memory of each trainer's partition server: a share of all partitions, twice, since a new file
+/// is there before the old one goes, and at least two of the largest partition.
+fn memory_of_server(layout: &Layout, replicas: u64, machines: u64) -> u64 {
+    let sides = [
+        (Side::Lhs, layout.lhs_partitions),
+        (Side::Rhs, layout.rhs_partitions),
+    ];
+    let sides = sides.iter().take(if layout.shared { 1 } else { 2 });
+    let groups = sides.flat_map(|(side, count)| (0..*count).map(|partition| (*side, partition)));
+    let sizes: Vec<u64> = groups
+        .map(|group| layout.stored_group_bytes(group))
+        .collect();
+    let largest = sizes.iter().max().copied().unwrap_or_default();
+    let share = (replicas * sizes.iter().sum::<u64>()).div_ceil(machines.max(1));
+    2 * share.max(largest)
 }
 
 fn host_name() -> String {

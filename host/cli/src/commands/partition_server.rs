@@ -1,0 +1,142 @@
+//! `pbg-host partition-server`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pbg_checkpoint::{PartitionServers, ServerConnector, SharedCheckpoint};
+use pbg_ledger::{LedgerRecord, Phase};
+use pbg_model::error::RunError;
+use pbg_model::memory;
+use pbg_transport::Connection;
+
+use super::cluster;
+use crate::failure::{Failure, Result};
+use crate::kind::FailureKind;
+use crate::options::{self, ConfigArgs};
+use crate::partition_servers::{OwnServer, ServerKeys};
+use crate::terminal::Terminal;
+use crate::{cluster_options, format, interrupt, load};
+
+/// Interval at which the server looks whether its run has ended.
+const LOOK: Duration = Duration::from_millis(500);
+/// How often it looks whether it must stop.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Keep partitions of a distributed run in memory, until the run is finished or Ctrl-C.
+///
+/// Trainers of a run with `num_partition_servers` send partitions here between checkpoints instead of writing them to
+/// `checkpoint_path`. On Ctrl-C, partitions that the run has only here are copied to `checkpoint_path` first. If the
+/// server is killed, its partitions are lost, unless `distributed.partition_replicas` is 2: the run then goes back to the
+/// newest checkpoint.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  pbg-host partition-server pbg.toml --listen 10.0.0.5:7700 --memory 64G
+  pbg-host partition-server pbg.toml --listen 127.0.0.1:0 --memory 4G --set distributed_init_method=nats://localhost")]
+pub(crate) struct Args {
+    /// Configuration of the run.
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Address to listen on; port 0 chooses a free one.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen: SocketAddr,
+    /// Address at which trainers reach this machine, if it is not the one to listen on.
+    #[arg(long, value_name = "ADDRESS")]
+    advertise: Option<IpAddr>,
+    /// Largest size of all partitions together, such as 64G. Nothing is taken before it is needed.
+    #[arg(long, value_name = "SIZE", value_parser = options::bytes)]
+    memory: u64,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// When the run cannot be reached, the address cannot be listened on, or partitions cannot be copied at the end.
+pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    let config = load::config(&args.config, terminal)?;
+    if config.num_partition_servers == 0 {
+        let what = "the run of this configuration uses no partition servers";
+        return Err(Failure::message(FailureKind::Config, what)
+            .help("set num_partition_servers to the number of servers, for the trainers as well"));
+    }
+    memory::require("a partition server", args.memory, 1).map_err(RunError::from)?;
+    let connection = Arc::new(cluster::connect_without_rank(&config, terminal)?);
+    let keys = ServerKeys::new(&connection, &config)?;
+    let addresses = (args.listen, args.advertise);
+    let name = format!("server at {}", args.listen);
+    let own = OwnServer::start(&connection, &keys, &config, addresses, args.memory, &name)?;
+    terminal.print_line(format_args!(
+        "partition server {} at {} with {} of memory; Ctrl-C ends",
+        own.presence.token(),
+        own.presence.server().address,
+        format::bytes(args.memory),
+    ));
+    let stop = interrupt::watch(
+        "copying partitions that are only here to the checkpoint",
+        terminal.announcer(),
+    )?;
+    wait(&connection, &stop)?;
+    let held = own.server.held();
+    let retired = own.presence.retire();
+    match cluster_options::record(&connection) {
+        Ok(Some(record)) => hand_over(Path::new(&config.checkpoint_path), &own, &keys, &record)?,
+        Ok(None) => {}
+        Err(error) if held > 0 && !retired => return Err(error),
+        Err(_) => {}
+    }
+    terminal.print_line(format_args!(
+        "partition server ended; it held {}",
+        format::bytes(held)
+    ));
+    Ok(())
+}
+
+/// Waits until the run is finished and has no trainers, or until `stop` is set.
+fn wait(connection: &Connection, stop: &AtomicBool) -> Result<()> {
+    let mut had_trainers = false;
+    loop {
+        let looked = pbg_clock::now();
+        // While the ledger does not answer, the trainers wait as well.
+        if let Ok(Some(record)) = cluster_options::record(connection) {
+            had_trainers |= !record.trainers().is_empty();
+            if had_trainers && is_over(&record) {
+                return Ok(());
+            }
+        }
+        while pbg_clock::elapsed(looked) < LOOK {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            pbg_clock::sleep(TICK);
+        }
+        if connection.server_is_gone() {
+            return Ok(());
+        }
+    }
+}
+
+fn is_over(record: &LedgerRecord) -> bool {
+    let ends = matches!(record.phase(), Phase::Finished | Phase::Stopping);
+    ends && record.trainers().is_empty()
+}
+
+/// Copies the partitions that the run has only on this server to the checkpoint folder.
+fn hand_over(
+    checkpoint: &Path,
+    own: &OwnServer,
+    keys: &ServerKeys,
+    record: &LedgerRecord,
+) -> Result<()> {
+    let (token, address) = (own.presence.token(), &own.presence.server().address);
+    let connector: Arc<dyn ServerConnector> = Arc::new(keys.clone());
+    let view = PartitionServers::new(connector, 1, Some((token, address.clone())));
+    view.update(record.servers());
+    let files = SharedCheckpoint::open(checkpoint, token).map_err(RunError::from)?;
+    let files = files.with_servers(Some(Arc::new(view)));
+    let stored = files.store_files_of(token, record);
+    let removed = files.remove_presence(token);
+    Ok(stored.and(removed).map_err(RunError::from)?)
+}
