@@ -18,6 +18,7 @@ mod evaluating;
 mod faults;
 mod killed;
 mod outage;
+mod partition_servers;
 mod paused;
 mod refused;
 mod scripts;

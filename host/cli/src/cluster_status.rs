@@ -57,6 +57,30 @@ pub(crate) struct ClusterStatus {
     /// Response time of the ledger, in seconds.
     answer_seconds: f64,
     trainers: Vec<TrainerStatus>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    servers: Vec<ServerStatus>,
+}
+
+/// Current status of a partition server.
+#[derive(Debug, Serialize)]
+struct ServerStatus {
+    token: Token,
+    address: String,
+    /// Size of its memory in bytes.
+    memory: u64,
+    /// Seconds since the server's last heartbeat; `None` if none was received.
+    silent_seconds: Option<f64>,
+}
+
+impl ServerStatus {
+    fn text(&self) -> String {
+        let heard = match self.silent_seconds.map(Duration::try_from_secs_f64) {
+            Some(Ok(silent)) => format!("heard {} ago", format::duration(silent)),
+            _ => "never heard".to_owned(),
+        };
+        let memory = format::bytes(self.memory);
+        format!("{} (up to {memory}, {heard})", self.address)
+    }
 }
 
 /// Current status of a trainer.
@@ -109,6 +133,7 @@ impl ClusterStatus {
             ledger_url: connection.ledger_url().map(str::to_owned),
             answer_seconds,
             trainers: trainers(&record, &heard),
+            servers: servers(&record, &heard),
         })
     }
 
@@ -155,7 +180,18 @@ impl ClusterStatus {
             "",
         ];
         let rows = self.trainers.iter().map(|trainer| trainer.row(rules));
-        tables::plain(header, rows, |column| (3..7).contains(&column))
+        let table = tables::plain(header, rows, |column| (3..7).contains(&column));
+        match self.servers.is_empty() {
+            true => table,
+            false => {
+                let servers: Vec<String> = self.servers.iter().map(ServerStatus::text).collect();
+                format!(
+                    "{}\npartition servers: {}",
+                    table.trim_end(),
+                    servers.join(", ")
+                )
+            }
+        }
     }
 }
 
@@ -249,6 +285,19 @@ fn trainers(record: &LedgerRecord, heard: &BTreeMap<Token, LastHeartbeat>) -> Ve
     trainers
 }
 
+/// Returns the status of each partition server, by address.
+fn servers(record: &LedgerRecord, heard: &BTreeMap<Token, LastHeartbeat>) -> Vec<ServerStatus> {
+    let servers = record.servers().iter().map(|(token, server)| ServerStatus {
+        token: *token,
+        address: server.address.clone(),
+        memory: server.memory,
+        silent_seconds: heard.get(token).map(|heard| heard.ago.as_secs_f64()),
+    });
+    let mut servers: Vec<ServerStatus> = servers.collect();
+    servers.sort_by(|a, b| a.address.cmp(&b.address));
+    servers
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,6 +335,7 @@ mod tests {
                 trainer("node-c (2)", Some(19.2)),
                 trainer("node-d (3)", None),
             ],
+            servers: Vec::new(),
         };
         let rules = HeartbeatTimes {
             heartbeat: Duration::from_secs(2),

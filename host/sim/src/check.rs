@@ -35,7 +35,7 @@ pub(crate) fn is_expected(error: &RunError, is_disturbed: bool) -> bool {
         {
             is_disturbed
         }
-        error => is_disturbed && error.is_disk_full(),
+        error => is_disturbed && (error.is_disk_full() || error.is_silent_server()),
     }
 }
 

@@ -9,6 +9,7 @@ use pbg_train::RunOutcome;
 
 use crate::check;
 use crate::fault::SimFault;
+use crate::partition_memory::ServerFaults;
 use crate::scenario::{Disturbance, SimScenario};
 use crate::trainer::{PATIENCE, SharedRun, TrainerProcess};
 use crate::world::Disturbances;
@@ -49,6 +50,9 @@ impl<'a> Director<'a> {
         run.world.set_disk(scenario.disk);
         if let (Some(opened), Some(faults)) = (&run.store, scenario.store) {
             opened.store.set_faults(faults);
+        }
+        if let Some((_, faults)) = scenario.servers {
+            run.servers.set_faults(faults);
         }
         for rank in 0..scenario.trainers {
             self.trainers
@@ -145,6 +149,7 @@ impl<'a> Director<'a> {
     fn restore(&self) {
         self.run.restore_register();
         self.run.network.restore();
+        self.run.servers.set_faults(ServerFaults::default());
         self.run.world.restore_disk();
         for trainer in &self.trainers {
             self.run.world.leave_alone(trainer.process);

@@ -31,6 +31,10 @@ impl RecordCheck {
 
     /// Checks that every file that the record names is complete.
     fn files(&self, record: &LedgerRecord) -> Result<(), String> {
+        // The memory of servers may be lost at any time.
+        if record.terms().servers.is_some() {
+            return Ok(());
+        }
         let grid = record.grid();
         for group in grid.groups() {
             let files = record.partition(group).map(|partition| &partition.files);

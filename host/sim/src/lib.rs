@@ -21,6 +21,7 @@ mod graph;
 mod invariants;
 mod live;
 mod outcome;
+mod partition_memory;
 mod register;
 mod scenario;
 mod simulation;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::dice::Dice;
 use crate::disk::DiskFaults;
 use crate::graph::{SHAPES, SimSettings};
+use crate::partition_memory::ServerFaults;
 use crate::register::RegisterFaults;
 use crate::store::StoreFaults;
 use crate::world::Disturbances;
@@ -23,6 +24,9 @@ pub(crate) struct SimScenario {
     pub(crate) message_loss: f64,
     /// Faults of the object store that the trainers share; `None` if they share a folder, a register and a network.
     pub(crate) store: Option<StoreFaults>,
+    /// Number of partition servers that each partition is sent to, and the faults of the way to them; `None` if partitions
+    /// are in the folder.
+    pub(crate) servers: Option<(u32, ServerFaults)>,
     /// Duration of the disturbances.
     pub(crate) disturbed: Duration,
     /// Longest interval between two disturbances of the whole run, halved.
@@ -110,6 +114,7 @@ impl SimScenario {
             disturbed: lease * dice.one_of(&[10, 40]),
             interval: lease.mul_f64(dice.one_of(&[0.5, 2.0, 8.0])),
             store: None,
+            servers: None,
         };
         let is_possible = !scenario.run.shares_parameters;
         if dice.chance(0.3) && is_possible {
@@ -126,6 +131,18 @@ impl SimScenario {
                 oldest: 2 * lease,
                 latency: Duration::from_secs_f64(rate(&[0.01, 0.2])),
             });
+        }
+        if dice.chance(0.3) && scenario.trainers > 1 {
+            let mut rate = |rates: &[f64]| match dice.chance(0.5) {
+                true => dice.one_of(rates),
+                false => 0.0,
+            };
+            let faults = ServerFaults {
+                lost_request: rate(&[0.003, 0.03]),
+                lost_answer: rate(&[0.003, 0.03]),
+                latency: Duration::from_secs_f64(rate(&[0.01, 0.2])),
+            };
+            scenario.servers = Some((dice.one_of(&[1, 2]), faults));
         }
         scenario
     }

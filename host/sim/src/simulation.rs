@@ -17,6 +17,7 @@ use crate::fault::SimFault;
 use crate::graph;
 use crate::invariants::{FileSizes, RecordCheck};
 use crate::outcome::{SimOutcome, SimTotals};
+use crate::partition_memory::SimServers;
 use crate::register::SharedRegister;
 use crate::scenario::SimScenario;
 use crate::store::SharedStore;
@@ -65,6 +66,8 @@ pub fn simulate(options: &SimOptions, folder: &Path) -> Result<SimOutcome> {
             store,
             register: Arc::new(register),
             network: Arc::default(),
+            servers: SimServers::new(world),
+            replicas: scenario.servers.map(|(replicas, _)| replicas),
             resolved: resolved.clone(),
             trainers: scenario.trainers,
             lease: scenario.lease,

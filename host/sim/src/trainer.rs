@@ -11,9 +11,12 @@ use pbg_checkpoint::CheckpointError;
 use pbg_clock::Monitor;
 use pbg_core::event::Event;
 use pbg_core::lock::lock;
-use pbg_distributed::{ClusterOptions, SyncLimits, train_distributed};
+use pbg_distributed::{
+    ClusterOptions, ServerOptions, ServerPresence, SyncLimits, server_token, train_distributed,
+};
 use pbg_files::FileError;
 use pbg_ledger::transport::{LiveTraffic, Register};
+use pbg_ledger::{PartitionServer, ServerTerms};
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
@@ -22,6 +25,7 @@ use pbg_transport::{ConnectError, connect_by_objects};
 
 use crate::graph;
 use crate::live::{Network, SimTraffic};
+use crate::partition_memory::{SimServerConnector, SimServers};
 use crate::register::{RegisterConnection, SharedRegister};
 use crate::store_connection::OpenedStore;
 use crate::world::{Disturbances, Process, SimWorld};
@@ -36,6 +40,9 @@ pub(crate) struct SharedRun {
     pub(crate) store: Option<OpenedStore>,
     pub(crate) register: Arc<SharedRegister>,
     pub(crate) network: Arc<Network>,
+    pub(crate) servers: Arc<SimServers>,
+    /// Number of partition servers that each partition is sent to; `None` if there are none.
+    pub(crate) replicas: Option<u32>,
     pub(crate) resolved: ResolvedConfig,
     /// Number of trainers.
     pub(crate) trainers: u32,
@@ -166,10 +173,43 @@ impl SharedRun {
         Ok((Arc::clone(&connection) as Arc<dyn Register>, connection))
     }
 
+    /// Starts the partition server of a trainer, if the trainers have servers.
+    ///
+    /// # Errors
+    /// When no thread can be started.
+    fn start_server(
+        &self,
+        rank: u32,
+        connections: &Connections,
+    ) -> Result<Option<ServerOptions>, RunError> {
+        let Some(replicas) = self.replicas else {
+            return Ok(None);
+        };
+        let token = server_token()?;
+        self.servers.start(token);
+        let server = PartitionServer {
+            address: format!("server {rank}"),
+            memory: u64::MAX,
+        };
+        let connections = connections.clone();
+        let name = format!("server {rank}");
+        let presence = ServerPresence::start(connections, &name, (token, server), self.lease / 10);
+        Ok(Some(ServerOptions {
+            terms: ServerTerms {
+                count: None,
+                replicas,
+            },
+            connector: Arc::new(SimServerConnector(Arc::clone(&self.servers))),
+            own: Some(Arc::new(presence?)),
+        }))
+    }
+
     fn train(&self, rank: u32, stop: &Arc<AtomicBool>) -> Result<RunOutcome, RunError> {
-        let (register, live) = self.connect()?;
+        let connections = self.connect()?;
+        let servers = self.start_server(rank, &connections)?;
+        let (register, live) = connections;
         let options = ClusterOptions {
-            servers: None,
+            servers,
             register,
             live,
             name: format!("trainer {rank}"),

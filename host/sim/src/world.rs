@@ -225,6 +225,12 @@ impl SimWorld {
         }
     }
 
+    /// Whether a process is paused now.
+    pub(crate) fn is_paused(&self, process: Process) -> bool {
+        let state = lock(&self.state);
+        state.processes[process.0].paused_until > state.now
+    }
+
     /// Whether a process was not killed.
     pub(crate) fn is_alive(&self, process: Process) -> bool {
         lock(&self.state).processes[process.0].is_alive

@@ -102,7 +102,7 @@ pub(super) fn end(meeting: &Meeting, trainers: &mut [Trainer]) {
 
 /// Asserts that the history has every bucket of every epoch once, and that one machine which trains them in that order
 /// gets the same bytes.
-fn repeats(place: &Workplace) {
+pub(super) fn repeats(place: &Workplace) {
     let history = place
         .run(["cluster", "history", "--json"])
         .succeeds()
