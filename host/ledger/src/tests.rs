@@ -25,6 +25,7 @@ mod rankings;
 mod record;
 mod refusals;
 mod requests;
+mod servers;
 mod steps;
 mod symmetry;
 mod turns;

@@ -12,6 +12,7 @@
 mod folder;
 #[path = "../../../../tests/object_store.rs"]
 mod object_store;
+mod partition_servers;
 #[path = "../../../../tests/tools.rs"]
 mod tools;
 #[path = "../../../../tests/unreliable_store.rs"]
