@@ -79,12 +79,14 @@ impl PartitionServers {
         replicas: usize,
         own: Option<(Token, String)>,
     ) -> Self {
-        Self {
+        let created = Self {
             connector,
             replicas,
             own,
             servers: Mutex::default(),
-        }
+        };
+        created.update(&BTreeMap::new());
+        created
     }
 
     /// Uses the servers that the newest record names, and no others.
@@ -237,12 +239,21 @@ impl PartitionServers {
     /// Returns the names of all files on one server.
     ///
     /// # Errors
-    /// When it does not answer.
-    pub(super) fn list_of(&self, token: Token) -> io::Result<Vec<String>> {
+    /// When it is not known, or does not answer.
+    pub(super) fn list_of(&self, token: Token) -> Result<Vec<String>, SilentServer> {
         let server = lock(&self.servers).get(&token).cloned();
-        let server = server.ok_or(io::ErrorKind::NotFound)?;
-        let listed = self.connected(token, &server)?.list_here()?;
-        Ok(listed.into_iter().map(|file| file.name).collect())
+        let Some(server) = server else {
+            let (address, cause) = (token.to_string(), io::ErrorKind::AddrNotAvailable.into());
+            return Err(SilentServer { address, cause });
+        };
+        let listed = self.connected(token, &server);
+        match listed.and_then(|folder| folder.list_here()) {
+            Ok(listed) => Ok(listed.into_iter().map(|file| file.name).collect()),
+            Err(cause) => {
+                let address = server.address;
+                Err(SilentServer { address, cause })
+            }
+        }
     }
 
     /// Removes a file from all servers that answer. The others are removed from the run with what they have, or are

@@ -189,9 +189,15 @@ impl SharedCheckpoint {
         let Some(servers) = &self.servers else {
             return Ok(());
         };
-        let listed = servers.list_of(token);
-        let listed =
-            listed.map_err(|e| FileError::new("list", Path::new("partition server"), e))?;
+        let listed = servers.list_of(token).map_err(|silent| {
+            let SilentServer { address, cause } = silent;
+            let name = "partitions of the run".to_owned();
+            CheckpointError::SilentServer {
+                address,
+                name,
+                cause,
+            }
+        })?;
         let grid = record.grid();
         for group in grid.groups() {
             let files = record
