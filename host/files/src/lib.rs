@@ -42,8 +42,10 @@ pub use self::writable::{check_writable, is_kernel_filesystem};
 /// When the file cannot be opened.
 pub fn drop_page_cache(path: &Path) -> Result<(), FileError> {
     let file = open(path)?;
-    // This is only advice. A file system that ignores it affects nothing but a measurement.
+    // This is only advice. A system that lacks or ignores it affects nothing but a measurement.
+    #[cfg(target_os = "linux")]
     let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    drop(file);
     Ok(())
 }
 

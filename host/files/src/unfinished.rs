@@ -72,11 +72,16 @@ impl Drop for UnnamedFile {
 
 /// Creates a file without a name in `folder`; `None` where such files cannot be created, or not be named later.
 fn without_name(folder: &Path) -> io::Result<Option<File>> {
+    #[cfg(target_os = "linux")]
+    const FLAGS: OFlags = OFlags::TMPFILE;
+    // Other systems have no such flag, and no folder of open files either.
+    #[cfg(not(target_os = "linux"))]
+    const FLAGS: OFlags = OFlags::empty();
     if !Path::new(OPEN_FILES).is_dir() {
         return Ok(None);
     }
     let mut options = OpenOptions::new();
-    let flags = OFlags::TMPFILE.bits().cast_signed();
+    let flags = FLAGS.bits().cast_signed();
     match options.write(true).custom_flags(flags).open(folder) {
         Ok(file) => Ok(Some(file)),
         // Systems that do not know the flag report these errors too.

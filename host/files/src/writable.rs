@@ -4,11 +4,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use rustix::fs::{Access, access, statfs};
+#[cfg(target_os = "linux")]
+use rustix::fs::statfs;
+use rustix::fs::{Access, access};
 
 use super::FileError;
 
 /// Magic numbers (statfs) of the file systems that only expose kernel state.
+#[cfg(target_os = "linux")]
 const OF_KERNEL: [u64; 16] = [
     0x0000_9fa0, // proc
     0x6265_6572, // sysfs
@@ -30,15 +33,21 @@ const OF_KERNEL: [u64; 16] = [
 
 /// Returns whether `folder`, or its nearest existing ancestor, exposes kernel state instead of storing files.
 #[must_use]
+#[cfg(target_os = "linux")]
 pub fn is_kernel_filesystem(folder: &Path) -> bool {
     let Some(there) = nearest(folder) else {
         return false;
     };
     // The magic number has 32 bits; the other bits may be filled by sign extension.
-    statfs(there).is_ok_and(|found| {
-        let number = found.f_type.cast_unsigned() & 0xffff_ffff;
-        OF_KERNEL.contains(&number)
-    })
+    statfs(there)
+        .is_ok_and(|found| OF_KERNEL.contains(&(found.f_type.cast_unsigned() & 0xffff_ffff)))
+}
+
+/// Returns whether `folder` exposes kernel state instead of storing files: systems other than Linux have no such folders.
+#[must_use]
+#[cfg(not(target_os = "linux"))]
+pub fn is_kernel_filesystem(_: &Path) -> bool {
+    false
 }
 
 /// Checks that files can be created in `folder`, which may not exist yet.
@@ -74,6 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg(target_os = "linux")]
     fn the_kernel_keeps_no_files() {
         for folder in ["/proc", "/proc/self", "/proc/self/none", "/sys/kernel"] {
             assert!(is_kernel_filesystem(Path::new(folder)), "{folder}");

@@ -13,10 +13,10 @@
     reason = "instructions of the processor on raw pointers, and advice to the system about pages"
 )]
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use std::cell::RefCell;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use buffer::FloatBuffer;
 
 #[cfg(target_arch = "x86_64")]
@@ -25,9 +25,11 @@ mod amx;
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod blocks;
 pub mod buffer;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 pub mod pages;
 mod prefetch;
 mod product;
@@ -41,7 +43,7 @@ const PACKED_FLOATS: usize = 512 << 10;
 /// Bytes of memory for packed factors that each multiplying thread keeps.
 pub const PACKED_BYTES: usize = 4 * PACKED_FLOATS;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 thread_local! {
     static PACKED: RefCell<FloatBuffer> = RefCell::new(FloatBuffer::zeros(PACKED_FLOATS));
 }
@@ -69,6 +71,8 @@ pub fn multiply(
 pub enum Kernel {
     /// Loops without processor-specific instructions.
     Portable,
+    /// NEON, of 64-bit Arm processors.
+    Neon,
     /// AVX2 and fused multiply-add.
     Avx2,
     /// AVX-512.
@@ -79,20 +83,27 @@ pub enum Kernel {
 
 impl Kernel {
     /// All kernels, slowest first.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Amx];
+    pub const ALL: [Self; 5] = [
+        Self::Portable,
+        Self::Neon,
+        Self::Avx2,
+        Self::Avx512,
+        Self::Amx,
+    ];
 
     /// Returns whether the processor has the instructions, and the system permits this process to use them.
     #[must_use]
     pub fn is_usable(self) -> bool {
         match self {
             Self::Portable => true,
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon => std::arch::is_aarch64_feature_detected!("neon"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
             Self::Avx512 => is_x86_feature_detected!("avx512f"),
             #[cfg(target_arch = "x86_64")]
             Self::Amx => amx::is_usable(),
-            #[cfg(not(target_arch = "x86_64"))]
             _ => false,
         }
     }
@@ -133,23 +144,28 @@ fn pays_to_pack_both(rows: usize, columns: usize) -> bool {
 impl CheckedProduct<'_> {
     fn run(self, kernel: Kernel) {
         assert!(kernel.is_usable(), "the processor supports {kernel:?}");
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if kernel != Kernel::Portable {
             return PACKED.with_borrow_mut(|packed| self.run_with_vectors(kernel, packed));
         }
         self.run_portably();
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     fn run_with_vectors(self, kernel: Kernel, packed: &mut FloatBuffer) {
         let packed = packed.as_mut_slice();
         // SAFETY: `run` has checked that the kernel is usable, and `new` that the matrices lie within their slices.
         unsafe {
             match kernel {
+                #[cfg(target_arch = "x86_64")]
                 Kernel::Amx => amx::run(self, packed),
+                #[cfg(target_arch = "x86_64")]
                 Kernel::Avx512 => avx512::run(self, packed),
+                #[cfg(target_arch = "x86_64")]
                 Kernel::Avx2 => avx2::run(self, packed),
-                Kernel::Portable => self.run_portably(),
+                #[cfg(target_arch = "aarch64")]
+                Kernel::Neon => neon::run(self, packed),
+                _ => self.run_portably(),
             }
         }
     }

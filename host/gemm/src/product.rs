@@ -19,15 +19,15 @@ impl StridedMatrix<'_> {
 }
 
 /// Greatest number of terms of a sum that are added up in registers before the result is written, except with AMX.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const DEPTH: usize = 512;
 
 /// Floats of a packed factor that stay in the second-level cache while the other factor is streamed through it.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const L2_FLOATS: usize = 64 << 10;
 
 /// Number of terms from which it is faster to pack rows of a left factor whose columns are contiguous.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const MANY_TERMS: usize = 128;
 
 /// A checked product: `out [rows, columns]`, row-major, of `a [rows, inner]` and `b [inner, columns]`, which lie within

@@ -28,6 +28,10 @@ pub(super) fn spool(
     target: &Path,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(File, PathBuf), ImportError> {
+    if cfg!(not(target_os = "linux")) {
+        let what = "pipes are read only on Linux; write the edges to a file first";
+        return Err(ImportError::input(path, what));
+    }
     let (begun, pipe) = open(path)?;
     let mut file = nameless(target)?;
     files::append(&mut file, target, &begun)?;
@@ -106,6 +110,10 @@ fn read_all(mut pipe: File, sender: &SyncSender<io::Result<Vec<u8>>>) {
 
 /// Creates a file without a name in the folder of `target`.
 fn nameless(target: &Path) -> Result<File, ImportError> {
+    #[cfg(target_os = "linux")]
+    const WITHOUT_NAME: OFlags = OFlags::TMPFILE;
+    #[cfg(not(target_os = "linux"))]
+    const WITHOUT_NAME: OFlags = OFlags::empty();
     let folder = match target.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -115,7 +123,7 @@ fn nameless(target: &Path) -> Result<File, ImportError> {
     options.read(true).write(true);
     let temporary = options
         .clone()
-        .custom_flags(flag(OFlags::TMPFILE))
+        .custom_flags(flag(WITHOUT_NAME))
         .open(folder);
     let file = temporary.or_else(|_| {
         // Not every file system supports that. There, the file is created with a name that is removed at once.

@@ -21,11 +21,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use rustix::param::clock_ticks_per_second;
-use rustix::process::{
-    Pid, Resource, Rlimit, Signal, getrlimit, kill_process, set_parent_process_death_signal,
-    setrlimit,
-};
+#[cfg(target_os = "linux")]
+use rustix::process::set_parent_process_death_signal;
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
@@ -110,10 +109,15 @@ impl CompilerProcess {
         Self { program, arguments }
     }
 
-    /// Creates a compiler whose child is this very program, even if its file was replaced since it started.
+    /// Creates a compiler whose child is this very program; on Linux even if its file was replaced since it started.
     #[must_use]
     pub fn this_program() -> Self {
-        Self::new("/proc/self/exe".into(), vec![Self::ARGUMENT.into()])
+        let usual = PathBuf::from("/proc/self/exe");
+        let program = match cfg!(target_os = "linux") {
+            true => usual,
+            false => std::env::current_exe().unwrap_or(usual),
+        };
+        Self::new(program, vec![Self::ARGUMENT.into()])
     }
 
     /// Compiles the component `bytes`. Setting `stop` ends the child. `functions` are those that the last compilation
@@ -180,7 +184,8 @@ impl CompilerProcess {
     pub fn serve() -> io::Result<()> {
         let stream = io::stdin().as_fd().try_clone_to_owned()?;
         let stream = UnixStream::from(stream);
-        // If the parent is gone, nobody waits for the answer.
+        // If the parent is gone, nobody waits for the answer. Other systems find out when it is written.
+        #[cfg(target_os = "linux")]
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let mut input = BufReader::new(&stream);
         let mut header = Vec::new();
@@ -324,7 +329,7 @@ fn precompile(
 
 /// Limits this process, which has used few resources so far.
 fn confine(request: &Request) -> io::Result<()> {
-    let seconds = processor_seconds()?.saturating_add(request.seconds);
+    let seconds = processor_seconds().saturating_add(request.seconds);
     // The signal of the soft limit ends the process; the hard limit is for processes that block the signal.
     lower(Resource::Cpu, seconds, seconds.saturating_add(1))?;
     let memory = request.memory.saturating_add(data_bytes()?);
@@ -348,19 +353,16 @@ fn lower(resource: Resource, current: u64, maximum: u64) -> io::Result<()> {
 
 /// Returns the processor time (seconds) that this process has used so far, rounded up. The program uses some before it
 /// compiles.
-fn processor_seconds() -> io::Result<u64> {
-    let text = std::fs::read_to_string("/proc/self/stat")?;
-    // The second field, in parentheses, may contain spaces.
-    let fields = text.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let numbers = fields.split_whitespace().skip(11).take(2);
-    let ticks: u64 = numbers
-        .filter_map(|number| number.parse::<u64>().ok())
-        .sum();
-    Ok(ticks.div_ceil(clock_ticks_per_second()))
+fn processor_seconds() -> u64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec.unsigned_abs() + u64::from(used.tv_nsec > 0)
 }
 
-/// Returns the bytes of private writable memory of this process.
+/// Returns the bytes of private writable memory of this process, 0 where the system does not report them.
 fn data_bytes() -> io::Result<u64> {
+    if cfg!(not(target_os = "linux")) {
+        return Ok(0);
+    }
     let text = std::fs::read_to_string("/proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmData:"));
     let kib = line.and_then(|line| line.split_whitespace().next());
