@@ -18,6 +18,12 @@ pub fn without_libtorch(repo: &Repo) -> Result<()> {
     programs(repo, &["pbg-host"])
 }
 
+/// Builds the standard plugins in `target/plugins`, and nothing else.
+pub fn plugins(repo: &Repo) -> Result<()> {
+    setup::run(repo)?;
+    plugins::build(repo)
+}
+
 /// Builds the plugins, which the programs embed, then the programs.
 fn programs(repo: &Repo, names: &[&str]) -> Result<()> {
     plugins::build(repo)?;

@@ -91,6 +91,9 @@ enum Task {
     /// Benchmarks: speed compared with PyTorch-BigGraph, quality of configurations, growth of costs.
     #[command(disable_help_flag = true)]
     Bench(WorkbenchArgs),
+    /// Builds what users install: wheels and archives for three systems, with checksums and a list of packages.
+    #[command(disable_help_flag = true)]
+    Dist(WorkbenchArgs),
     /// Prepares a release: dates the changelog, sets the version, and prints what remains to be done by hand.
     #[command(disable_help_flag = true)]
     Release(WorkbenchArgs),
@@ -159,9 +162,12 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
             ..
         } => test::find_mutations(&repo, &text),
         Task::Sim { hours, seed, .. } => test::simulate(&repo, hours, seed),
-        Task::Docs(_) | Task::Gpu(_) | Task::Bench(_) | Task::Release(_) | Task::Wordnet(_) => {
-            workbench(&repo, arguments)
-        }
+        Task::Docs(_)
+        | Task::Gpu(_)
+        | Task::Bench(_)
+        | Task::Dist(_)
+        | Task::Release(_)
+        | Task::Wordnet(_) => workbench(&repo, arguments),
     }
 }
 

@@ -18,12 +18,13 @@ pub mod build;
 mod cli;
 mod demo;
 pub mod guard;
+pub mod native;
 mod plugins;
 pub mod repo;
 pub mod setup;
 pub mod step;
 mod test;
 mod threads;
-mod wheel;
+pub mod wheel;
 
 pub use cli::{command, main, print_error};

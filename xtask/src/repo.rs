@@ -78,8 +78,14 @@ impl Repo {
     /// Returns a maturin command in the repository. Its Cargo has the same settings, so that it compiles only its own
     /// library again.
     pub(crate) fn maturin(&self, program: PathBuf, subcommand: &str) -> Command {
-        let mut maturin = self.command_for_cargo(program, subcommand);
+        let mut maturin = self.plain_maturin(program, subcommand);
         self.add_settings(&mut maturin);
+        maturin
+    }
+
+    /// Returns a maturin command in the repository, whose library is for other machines than this one.
+    pub(crate) fn plain_maturin(&self, program: PathBuf, subcommand: &str) -> Command {
+        let mut maturin = self.command_for_cargo(program, subcommand);
         // The same as in `.cargo/config.toml`; maturin would set another one.
         maturin.env(
             "PYO3_CONFIG_FILE",

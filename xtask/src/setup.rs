@@ -24,7 +24,8 @@ pub use lock::lock;
 pub(crate) use missing_tool::MissingTool;
 pub use pbg::install as pbg;
 pub(crate) use pbg::python as pbg_python;
-pub(crate) use python::{environment, install, interpreter, maturin, test_python};
+pub use python::environment;
+pub(crate) use python::{install, interpreter, maturin, test_python};
 pub(crate) use servers::{NATS, OBJECT_STORE};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
 

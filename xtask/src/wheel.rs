@@ -10,8 +10,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail, ensure};
 
+use crate::native::{Needs, SystemVersion, is_native, manylinux, needs};
 use crate::repo::Repo;
 use crate::test::scratch::TestScratch;
 use crate::{build, setup, step};
@@ -59,21 +60,52 @@ pub(crate) fn pack(repo: &Repo) -> Result<PathBuf> {
     let folder = repo.target.join("wheel");
     remove(&folder)?;
     step::announce("packing the wheel");
-    copy_data_files(repo)?;
+    let data = copy_data_files(repo, &repo.target.join("release"), Variants::All)?;
     let mut maturin = repo.maturin(program, "build");
-    maturin.args(["--quiet", "--release", "--compatibility", &platform()?]);
+    maturin.args(["--quiet", "--release", "--compatibility", &platform(&data)?]);
+    made_by(maturin, &folder)
+}
+
+/// Packs what was built for other machines into a wheel in `folder`, and returns its path. `built` has the program,
+/// without names of functions; `arrange` completes the command of maturin, which builds the extension.
+pub fn pack_for_others(
+    repo: &Repo,
+    built: &Path,
+    folder: &Path,
+    arrange: impl FnOnce(&mut Command),
+) -> Result<PathBuf> {
+    let program = setup::maturin(repo)?;
+    remove(folder)?;
+    copy_data_files(repo, built, Variants::WithoutLibtorch)?;
+    let mut maturin = repo.plain_maturin(program, "build");
+    maturin.arg("--quiet");
+    arrange(&mut maturin);
+    made_by(maturin, folder)
+}
+
+/// Runs maturin with the manifest of the package, and returns the path of the wheel that it made.
+fn made_by(mut maturin: Command, folder: &Path) -> Result<PathBuf> {
     maturin.args(["--manifest-path", "host/python/Cargo.toml", "--out"]);
-    step::run(maturin.arg(&folder), "see the message above")?;
-    let made = fs::read_dir(&folder)
+    step::run(maturin.arg(folder), "see the message above")?;
+    let made = fs::read_dir(folder)
         .with_context(|| format!("cannot read {}", folder.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(|path| path.extension().is_some_and(|ending| ending == "whl"));
     made.with_context(|| format!("maturin has left no wheel in {}", folder.display()))
 }
 
+/// Which of the programs and extensions a wheel has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Variants {
+    /// Those with libtorch as well. Names of functions are still to be removed.
+    All,
+    /// Only those without libtorch.
+    WithoutLibtorch,
+}
+
 /// Fills the folder `data` of `host/python/pyproject.toml` with files that pip installs next to the package, and the
-/// programs.
-fn copy_data_files(repo: &Repo) -> Result<()> {
+/// programs in `built`. Returns the folder.
+fn copy_data_files(repo: &Repo, built: &Path, variants: Variants) -> Result<PathBuf> {
     // The path is relative to the manifest, independent of Cargo's build folder.
     let data = repo.root.join("target/wheel/data");
     remove(&data)?;
@@ -83,14 +115,21 @@ fn copy_data_files(repo: &Repo) -> Result<()> {
     let sdk = repo.root.join("plugins/sdk-python").join(SDK);
     copy_package(&sdk, &packages.join(SDK))?;
     fs::create_dir_all(&package).with_context(|| format!("cannot create {}", package.display()))?;
-    let (built, name) = WITH_TORCH;
-    stripped(
-        &repo.target.join("release").join(built),
-        &package.join(name),
-    )?;
-    program(repo, "pbg-host", &data.join("scripts"))?;
+    let programs = data.join("scripts");
+    if variants == Variants::WithoutLibtorch {
+        fs::create_dir_all(&programs)
+            .with_context(|| format!("cannot create {}", programs.display()))?;
+        let from = built.join("pbg-host");
+        fs::copy(&from, programs.join("pbg-host"))
+            .with_context(|| format!("cannot copy {}", from.display()))?;
+        return Ok(data);
+    }
+    let (library, name) = WITH_TORCH;
+    stripped(&built.join(library), &package.join(name))?;
+    program(&built.join("pbg-host"), &programs)?;
     // The script of the same name looks for libtorch and executes this program.
-    program(repo, "pbg-host-torch", &package.join("_bin"))
+    program(&built.join("pbg-host-torch"), &package.join("_bin"))?;
+    Ok(data)
 }
 
 const SEE_ABOVE: &str = "see the messages above";
@@ -200,10 +239,10 @@ fn copy_package(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn program(repo: &Repo, name: &str, folder: &Path) -> Result<()> {
+fn program(from: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let to = folder.join(name);
-    stripped(&repo.program().with_file_name(name), &to)?;
+    let to = folder.join(from.file_name().unwrap_or_default());
+    stripped(from, &to)?;
     fs::set_permissions(&to, fs::Permissions::from_mode(0o755))
         .with_context(|| format!("cannot make {} executable", to.display()))
 }
@@ -218,16 +257,39 @@ fn stripped(from: &Path, to: &Path) -> Result<()> {
     )
 }
 
-/// Returns the platform tag of the build, which needs a C library at least as new as this machine's.
-fn platform() -> Result<String> {
-    let mut getconf = Command::new("getconf");
-    getconf.arg("GNU_LIBC_VERSION");
-    let said = step::output(&mut getconf, "build on a Linux with the GNU C library")?;
-    let version = said.split_whitespace().last().unwrap_or_default();
-    let (major, minor) = version
-        .split_once('.')
-        .with_context(|| format!("{said:?} is not a version of the C library"))?;
-    Ok(format!("manylinux_{major}_{minor}"))
+/// Returns the platform tag of what was built on this machine: that of the newest symbol of the C library in any of its
+/// programs and libraries. The extension that maturin builds has the same crates as the one with libtorch, and maturin
+/// refuses a tag that is too old for it.
+fn platform(data: &Path) -> Result<String> {
+    let mut newest = None;
+    for path in native_files(data)? {
+        let Needs::Linux { glibc, .. } = needs(&path)? else {
+            bail!("{} is not for Linux", path.display());
+        };
+        newest = newest.max(glibc);
+    }
+    let newest: SystemVersion = newest.context("nothing that was built uses the GNU C library")?;
+    Ok(manylinux(newest, std::env::consts::ARCH))
+}
+
+/// Returns the paths of the programs and libraries below a folder.
+pub fn native_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        let entries = fs::read_dir(&folder);
+        for entry in entries.with_context(|| format!("cannot read {}", folder.display()))? {
+            let path = entry?.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if is_native(&path) {
+                found.push(path);
+            }
+        }
+    }
+    ensure!(!found.is_empty(), "{} has no program", folder.display());
+    found.sort();
+    Ok(found)
 }
 
 fn remove(folder: &Path) -> Result<()> {

@@ -74,7 +74,7 @@ pub(crate) fn maturin(repo: &Repo) -> Result<PathBuf> {
 /// Creates a virtual environment in this folder with only `packages` and their dependencies.
 ///
 /// It is created without pip, for which Debian would need another package; the system's pip installs into it.
-pub(crate) fn environment(folder: &Path, packages: &[&str], what_to_do: &str) -> Result<()> {
+pub fn environment(folder: &Path, packages: &[&str], what_to_do: &str) -> Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)
             .with_context(|| format!("cannot remove {}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! Benchmarks, the site of the documentation, tests of a GPU, releases and the data of the WordNet example: the tasks of
+//! Benchmarks, the site of the documentation, tests of a GPU, what users install, releases and the data of the WordNet example: the tasks of
 //! `cargo xtask` that neither the demo nor the tests need. `cargo xtask` compiles and starts this program for them.
 
 #![expect(
@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod dist;
 mod docs;
 mod gpu;
 mod release;
@@ -44,6 +45,10 @@ enum Task {
     /// Benchmarks: speed compared with PyTorch-BigGraph, quality of configurations, growth of costs.
     #[command(subcommand)]
     Bench(Bench),
+    /// Builds what users install: wheels and archives for three systems, with checksums and a list of packages.
+    ///
+    /// They go to target/dist. Zig, which compiles C and links for other systems, is installed into .deps.
+    Dist(dist::DistArgs),
     /// Prepares a release: dates the changelog, sets the version, and prints what remains to be done by hand.
     ///
     /// Nothing is committed or sent.
@@ -100,6 +105,7 @@ fn run(cli: Cli) -> Result<()> {
         Task::Bench(Bench::Quality(args)) => bench::quality::run(&repo, &args),
         Task::Bench(Bench::Scale(args)) => bench::scale::run(&repo, &args),
         Task::Bench(Bench::Guard { record }) => guard::run(&repo, record),
+        Task::Dist(args) => dist::run(&repo, &args, &release::current_version(&repo)?.to_string()),
         Task::Release { version } => release::run(&repo, version),
         Task::Wordnet { dict, out } => wordnet::run(&dict, &out),
     }

@@ -16,7 +16,7 @@ const UNRELEASED: &str = ", not released yet";
 /// Folder whose files name the image of a version.
 const EXAMPLES: &str = "examples/cluster";
 
-/// ReleaseVersion of the program.
+/// Version of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ReleaseVersion([u32; 3]);
 
@@ -88,13 +88,20 @@ fn remaining(version: ReleaseVersion, message: &str) -> String {
     format!(
         "\nprepared; nothing was committed or sent. What remains:\n\n\
          cargo xtask test                                  # the state that is released\n\
-         cargo xtask wheel --test                          # target/wheel\n\
+         cargo xtask wheel --test                          # target/wheel, with libtorch\n\
+         cargo xtask dist --test                           # target/dist\n\
          git commit -am 'Release {version}'\n\
          git tag -a v{version} --cleanup=verbatim -F {message}\n\
          git push origin main v{version}\n\
-         twine upload target/wheel/*.whl                   # asks the package index for an account\n\
+         (cd target/dist && sha256sum --check SHA256SUMS)\n\
+         twine upload target/dist/*-{version}-*.whl             # asks the package index for an account\n\
          podman build -f examples/cluster/Containerfile -t pbg-host:{version} target/wheel"
     )
+}
+
+/// Returns the version of this state.
+pub(crate) fn current_version(repo: &Repo) -> Result<ReleaseVersion> {
+    current(&read(&repo.root.join("Cargo.toml"))?)
 }
 
 /// Returns the version of the workspace.

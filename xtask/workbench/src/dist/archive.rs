@@ -1,0 +1,199 @@
+//! Archives of the program with its plugins, and checksums of files.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use sha2::{Digest as _, Sha256};
+use xtask::repo::Repo;
+use xtask::step;
+
+/// Files of the repository that an archive has.
+const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// Name of the list of packages in an archive.
+const LIST: &str = "pbg-host.cdx.json";
+
+/// Packs the program in `built`, the standard plugins and the list of packages into `NAME.tar.gz` in `folder`, and
+/// returns its path. The same files give the same bytes.
+pub(super) fn pack(
+    repo: &Repo,
+    built: &Path,
+    name: &str,
+    list: &str,
+    folder: &Path,
+) -> Result<PathBuf> {
+    let staged = folder.join("staged");
+    remove(&staged)?;
+    let inside = staged.join(name);
+    create(&inside.join("plugins"))?;
+    copy(&built.join("pbg-host"), &inside.join("pbg-host"))?;
+    for document in DOCUMENTS {
+        copy(&repo.root.join(document), &inside.join(document))?;
+    }
+    let plugins = repo.target.join("plugins");
+    for entry in
+        fs::read_dir(&plugins).with_context(|| format!("cannot read {}", plugins.display()))?
+    {
+        let entry = entry?;
+        copy(
+            &entry.path(),
+            &inside.join("plugins").join(entry.file_name()),
+        )?;
+    }
+    fs::write(inside.join(LIST), list).context(LIST)?;
+
+    let archive = folder.join(format!("{name}.tar.gz"));
+    let mut git = Command::new("git");
+    git.args(["show", "--no-patch", "--format=%ct", "HEAD"])
+        .current_dir(&repo.root);
+    let date = step::output(&mut git, "build from a clone")?;
+    let mut tar = Command::new("tar");
+    tar.args([
+        "--sort=name",
+        "--owner=0",
+        "--group=0",
+        "--numeric-owner",
+        "--mode=go=rX,u+rw",
+    ]);
+    tar.arg(format!("--mtime=@{}", date.trim()))
+        .arg("--use-compress-program=gzip -n9");
+    tar.arg("-cf")
+        .arg(&archive)
+        .arg("-C")
+        .arg(&staged)
+        .arg(name);
+    step::run(&mut tar, "GNU tar and gzip are needed")?;
+    remove(&staged)?;
+    check(&archive, name)?;
+    Ok(archive)
+}
+
+/// Checks that an archive has what it should have, in a folder of its name, and nothing else.
+pub(super) fn check(archive: &Path, name: &str) -> Result<()> {
+    let mut tar = Command::new("tar");
+    let listing = step::output(tar.arg("-tzf").arg(archive), "GNU tar and gzip are needed")?;
+    check_listing(&listing, name).with_context(|| format!("{}", archive.display()))
+}
+
+fn check_listing(listing: &str, name: &str) -> Result<()> {
+    let mut files = BTreeSet::new();
+    for path in listing.lines().filter(|path| !path.ends_with('/')) {
+        let inside = path
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix('/'));
+        files.insert(inside.with_context(|| format!("{path} is not in the folder {name}"))?);
+    }
+    let plugins: BTreeSet<_> = files
+        .iter()
+        .copied()
+        .filter(|file| file.starts_with("plugins/"))
+        .collect();
+    ensure!(!plugins.is_empty(), "has no plugins");
+    let expected: BTreeSet<_> = DOCUMENTS.into_iter().chain(["pbg-host", LIST]).collect();
+    let others: BTreeSet<_> = files.difference(&plugins).copied().collect();
+    ensure!(others == expected, "has {others:?} instead of {expected:?}");
+    let odd = plugins.iter().find(|file| !file.ends_with(".wasm"));
+    ensure!(odd.is_none(), "has {odd:?} among the plugins");
+    Ok(())
+}
+
+/// Writes `SHA256SUMS` of all files of releases in a folder, for `sha256sum --check`. Returns their names.
+pub(super) fn write_sums(folder: &Path) -> Result<Vec<String>> {
+    const ENDINGS: [&str; 3] = [".whl", ".tar.gz", ".cdx.json"];
+    let mut names = Vec::new();
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let mut text = String::new();
+    for name in &names {
+        let bytes = fs::read(folder.join(name)).with_context(|| format!("cannot read {name}"))?;
+        for byte in Sha256::digest(bytes) {
+            let _ = write!(text, "{byte:02x}");
+        }
+        let _ = writeln!(text, "  {name}");
+    }
+    fs::write(folder.join("SHA256SUMS"), text).context("cannot write SHA256SUMS")?;
+    Ok(names)
+}
+
+pub(super) fn create(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))
+}
+
+pub(super) fn copy(from: &Path, to: &Path) -> Result<()> {
+    let copied = fs::copy(from, to);
+    copied.with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
+    Ok(())
+}
+
+pub(super) fn remove(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An archive is packed from a checkout and a program, twice.
+    #[test]
+    fn the_same_files_give_the_same_archive() {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut repo = Repo::find(None).unwrap();
+        repo.target = scratch.path().to_owned();
+        let built = scratch.path().join("built");
+        create(&built).unwrap();
+        create(&repo.target.join("plugins")).unwrap();
+        fs::write(repo.target.join("plugins/softmax.wasm"), "wasm").unwrap();
+        fs::write(built.join("pbg-host"), "program").unwrap();
+        let name = "pbg-host-1.2.3-here";
+        let archives = ["a", "b"].map(|folder| {
+            let folder = scratch.path().join(folder);
+            create(&folder).unwrap();
+            let archive = pack(&repo, &built, name, "{}\n", &folder).unwrap();
+            assert_eq!(write_sums(&folder).unwrap(), [format!("{name}.tar.gz")]);
+            let sums = Command::new("sha256sum")
+                .args(["--check", "SHA256SUMS"])
+                .current_dir(&folder)
+                .status();
+            assert!(sums.unwrap().success());
+            fs::read(archive).unwrap()
+        });
+        assert!(archives[0] == archives[1]);
+    }
+
+    #[test]
+    fn archives_have_nothing_else() {
+        let complete: Vec<String> = DOCUMENTS
+            .into_iter()
+            .chain(["", "plugins/", "plugins/x.wasm", "pbg-host", LIST])
+            .map(|file| format!("name/{file}"))
+            .collect();
+        check_listing(&complete.join("\n"), "name").unwrap();
+        check_listing(&complete.join("\n"), "other").unwrap_err();
+        for extra in ["name/target/x", "name/plugins/x.py", "../name/README.md"] {
+            check_listing(&format!("{}\n{extra}", complete.join("\n")), "name").unwrap_err();
+        }
+        for missing in 0..complete.len() {
+            if complete[missing].ends_with('/') {
+                continue;
+            }
+            let mut some = complete.clone();
+            some.remove(missing);
+            check_listing(&some.join("\n"), "name").unwrap_err();
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Trials of what was built on the systems that it is for: Debian in a folder, with its own C library and Python.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use xtask::repo::Repo;
+use xtask::step;
+
+use super::archive::{copy, create, remove};
+use super::target::DistTarget;
+use super::zig::Zig;
+
+/// What was built for a target.
+pub(super) struct Built {
+    pub(super) target: DistTarget,
+    pub(super) wheel: PathBuf,
+    pub(super) archive: PathBuf,
+    /// Name of the archive without its ending, which is that of its folder.
+    pub(super) name: String,
+}
+
+/// Debian releases: name, and whether its Python is new enough for the package.
+const DEBIAN: [(&str, bool); 2] = [("bullseye", false), ("bookworm", true)];
+
+/// Packages whose tests are run on another processor, since they have code for processors of one kind.
+const PACKAGES: [&str; 3] = ["pbg-gemm", "pbg-rows", "pbg-kernels"];
+
+const PROGRAM_TRIAL: &str = include_str!("trial.sh");
+const PACKAGE_TRIAL: &str = include_str!("trial.py");
+
+/// Opens the extension in a Python that is too old for the package: the system's linker finds all symbols of the C
+/// library, or refuses the file.
+const OPEN: &str = "import ctypes, sys, zipfile\n\
+                    zipfile.ZipFile(sys.argv[1]).extract('pbg_host/_native.abi3.so', '/tmp')\n\
+                    ctypes.CDLL('/tmp/pbg_host/_native.abi3.so')\n\
+                    print('the extension can be loaded; this Python is older than the package supports')\n";
+
+/// Tries what was built, and returns a line about each trial that was not possible.
+///
+/// # Errors
+/// When a trial was possible and failed.
+pub(super) fn run(repo: &Repo, zig: &Zig, built: &Built) -> Result<Vec<String>> {
+    match built.target {
+        DistTarget::X86_64 => {
+            let mut untested = Vec::new();
+            for (suite, has_python) in DEBIAN {
+                untested.extend(in_debian(zig, built, suite, "amd64", has_python)?);
+            }
+            Ok(untested)
+        }
+        DistTarget::Aarch64 => {
+            if let Some(reason) = emulated()? {
+                return Ok(vec![format!("nothing of {} was run: {reason}", built.name)]);
+            }
+            let untested = in_debian(zig, built, "bookworm", "arm64", true)?;
+            if untested.is_none() {
+                unit_tests(repo, zig)?;
+            }
+            Ok(untested.into_iter().collect())
+        }
+        DistTarget::Macos => Ok(vec![format!(
+            "nothing of {} was run: it was linked for macOS, which this machine is not",
+            built.name
+        )]),
+    }
+}
+
+/// Tries program and package in a folder with Debian. Returns the reason if that is not possible.
+fn in_debian(
+    zig: &Zig,
+    built: &Built,
+    suite: &str,
+    machine: &str,
+    has_python: bool,
+) -> Result<Option<String>> {
+    let root = match debian(&zig.cross, suite, machine)? {
+        Ok(root) => root,
+        Err(reason) => {
+            return Ok(Some(format!(
+                "{} was not tried on Debian {suite}: {reason}",
+                built.name
+            )));
+        }
+    };
+    step::announce(&format!(
+        "trying {} on Debian {suite}, {machine}",
+        built.name
+    ));
+    let inside = root.join("tmp/pbg-dist");
+    remove(&inside)?;
+    create(&inside)?;
+    fs::write(inside.join("trial.sh"), PROGRAM_TRIAL).context("trial.sh")?;
+    fs::write(inside.join("trial.py"), PACKAGE_TRIAL).context("trial.py")?;
+    fs::write(inside.join("open.py"), OPEN).context("open.py")?;
+    let wheel = built.wheel.file_name().context("a wheel has a name")?;
+    copy(&built.wheel, &inside.join(wheel))?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xzf").arg(&built.archive).arg("-C").arg(&inside);
+    step::run(&mut tar, "GNU tar and gzip are needed")?;
+
+    let see = "see the messages above";
+    let program = format!("./{}/pbg-host", built.name);
+    step::run(
+        enter(&root)
+            .args(["sh", "trial.sh"])
+            .arg(format!("/tmp/pbg-dist/{program}")),
+        see,
+    )?;
+    if !has_python {
+        step::run(enter(&root).args(["python3", "open.py"]).arg(wheel), see)?;
+        return Ok(Some(format!(
+            "the package was not imported on Debian {suite}, whose Python is older than 3.10; its program was tried there, and its extension loaded"
+        )));
+    }
+    // Another machine's pip would be slow to emulate; this one's knows the other's tags.
+    let mut pip = Command::new("python3");
+    pip.env("PIP_ROOT_USER_ACTION", "ignore");
+    pip.args([
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--only-binary=:all:",
+    ]);
+    pip.args([
+        "--python-version=3.11",
+        "--implementation=cp",
+        "--abi=cp311",
+        "--abi=abi3",
+    ]);
+    let architecture = if machine == "arm64" {
+        "aarch64"
+    } else {
+        "x86_64"
+    };
+    for tag in [
+        "manylinux_2_28",
+        "manylinux_2_27",
+        "manylinux_2_17",
+        "manylinux2014",
+    ] {
+        pip.arg(format!("--platform={tag}_{architecture}"));
+    }
+    pip.arg("--target")
+        .arg(inside.join("packages"))
+        .arg(&built.wheel);
+    step::run(&mut pip, "install Python 3 with pip")?;
+    let path = "PYTHONPATH=/tmp/pbg-dist/packages";
+    step::run(enter(&root).args(["env", path, "python3", "trial.py"]), see)?;
+    let installed = "/tmp/pbg-dist/packages/bin/pbg-host";
+    step::run(enter(&root).args([installed, "--version"]), see)?;
+    Ok(None)
+}
+
+/// Returns a command in `/tmp/pbg-dist` of the system below `root`, whose processes see their own `/proc`.
+fn enter(root: &Path) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c"]);
+    command.arg("mount -t proc proc \"$0/proc\" && root=$0 && exec chroot \"$root\" sh -c 'cd /tmp/pbg-dist && exec \"$@\"' sh \"$@\"");
+    command.arg(root);
+    command
+        .env("LC_ALL", "C")
+        .env("PBG_HOST_CACHE", "/tmp/pbg-dist/cache")
+        .env_remove("TMPDIR");
+    command
+}
+
+/// Returns a folder with Debian, which is made if it is missing; the reason if it cannot be made.
+fn debian(cross: &Path, suite: &str, machine: &str) -> Result<Result<PathBuf, String>> {
+    let root = cross.join(format!("chroots/{suite}-{machine}"));
+    if root.exists() {
+        return Ok(Ok(root));
+    }
+    if !is_root() {
+        return Ok(Err("only root can change the root folder".to_owned()));
+    }
+    if let Some(reason) = install("debootstrap", "debootstrap") {
+        return Ok(Err(reason));
+    }
+    step::announce(&format!(
+        "installing Debian {suite}, {machine}, into a folder (some minutes)"
+    ));
+    let partial = root.with_extension("partial");
+    remove(&partial)?;
+    create(partial.parent().context("a folder")?)?;
+    let mut command = Command::new("debootstrap");
+    command.args([
+        "--variant=minbase",
+        "--include=python3",
+        "--arch",
+        machine,
+        suite,
+    ]);
+    if let Err(error) = step::output(command.arg(&partial), "see its log") {
+        let said = format!("{error:#}");
+        let last = said.lines().rev().find(|line| line.starts_with("E:"));
+        return Ok(Err(format!(
+            "debootstrap failed: {}",
+            last.unwrap_or("see its log")
+        )));
+    }
+    fs::rename(&partial, &root).with_context(|| format!("cannot name {}", root.display()))?;
+    Ok(Ok(root))
+}
+
+/// Makes programs for 64-bit Arm run on this machine. Returns the reason if that is not possible.
+fn emulated() -> Result<Option<String>> {
+    const FORMATS: &str = "/proc/sys/fs/binfmt_misc";
+    const FORMAT: &str = "/usr/lib/binfmt.d/qemu-aarch64.conf";
+    if cfg!(target_arch = "aarch64") || Path::new(FORMATS).join("qemu-aarch64").exists() {
+        return Ok(None);
+    }
+    if !is_root() {
+        return Ok(Some(
+            "the kernel does not know how to run programs for 64-bit Arm; install qemu-user-static"
+                .to_owned(),
+        ));
+    }
+    if let Some(reason) = install("qemu-aarch64-static", "qemu-user-static") {
+        return Ok(Some(reason));
+    }
+    let register = Path::new(FORMATS).join("register");
+    if !register.exists() {
+        step::succeeds(Command::new("mount").args(["-t", "binfmt_misc", "binfmt_misc", FORMATS]));
+    }
+    if Path::new(FORMATS).join("qemu-aarch64").exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(FORMAT).with_context(|| format!("cannot read {FORMAT}"))?;
+    let line = text.lines().find(|line| line.starts_with(':'));
+    let line = line.with_context(|| format!("{FORMAT} has no format"))?;
+    let written = fs::write(&register, line);
+    Ok(written.err().map(|error| {
+        format!("the kernel does not accept the format of programs for 64-bit Arm: {error}")
+    }))
+}
+
+/// Runs the tests of the packages with code for one kind of processor, for 64-bit Arm.
+fn unit_tests(repo: &Repo, zig: &Zig) -> Result<()> {
+    step::announce(&format!(
+        "running the tests of {} for aarch64",
+        PACKAGES.join(", ")
+    ));
+    let mut cargo = repo.plain_cargo("test");
+    zig.arrange(&mut cargo, DistTarget::Aarch64);
+    for package in PACKAGES {
+        cargo.args(["--package", package]);
+    }
+    cargo.args(["--lib", "--tests", "--no-fail-fast"]);
+    let libraries = zig.cross.join("chroots/bookworm-arm64");
+    let runner = format!("qemu-aarch64-static -L {}", libraries.display());
+    ensure!(
+        !runner.contains('\''),
+        "the path of the clone has no quotes"
+    );
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
+    step::run(&mut cargo, "see the messages above")
+}
+
+/// Installs a Debian package unless its program is there. Returns the reason if that is not possible.
+fn install(program: &str, package: &str) -> Option<String> {
+    let is_there = || step::succeeds(Command::new("which").arg(program));
+    if is_there() {
+        return None;
+    }
+    step::announce(&format!("installing the Debian package {package}"));
+    for arguments in [
+        &["update", "--quiet"][..],
+        &[
+            "install",
+            "--yes",
+            "--quiet",
+            "--no-install-recommends",
+            package,
+        ],
+    ] {
+        let mut apt = Command::new("apt-get");
+        step::succeeds(apt.args(arguments).env("DEBIAN_FRONTEND", "noninteractive"));
+    }
+    (!is_there()).then(|| format!("the Debian package {package} could not be installed"))
+}
+
+fn is_root() -> bool {
+    step::output(Command::new("id").arg("-u"), "").is_ok_and(|id| id.trim() == "0")
+}
