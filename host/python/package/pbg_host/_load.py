@@ -51,6 +51,11 @@ def torch_folder(
 ) -> Path:
     """Returns the folder of the libraries of the installed PyTorch, which must have the version `TORCH`. Error
     messages begin with `needed`, and name `without` as the alternative."""
+    if importlib.util.find_spec("._native_torch", __package__) is None:
+        raise TorchError(
+            f"{needed} libtorch, without which this wheel was built",
+            help=f"build one with `cargo xtask wheel` from a clone, on Linux, x86-64; {without}",
+        )
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:

@@ -11,6 +11,7 @@ use anyhow::{Context, Result};
 use xtask::repo::Repo;
 use xtask::{setup, step};
 
+use super::archive::create;
 use super::target::{DistTarget, MACOS};
 
 /// Packages from PyPI with their checksums. cargo-zigbuild translates the compiler's arguments for Zig.
@@ -27,6 +28,15 @@ const PACKAGES: [(&str, &str); 2] = [
 
 /// Version of Zig, whose libraries for unwinding and for arithmetic are linked into what is built.
 pub(super) const VERSION: &str = "0.17.1";
+
+/// Frameworks of macOS that packages use, which Zig lacks: the names that are linked.
+const FRAMEWORKS: [(&str, &str); 2] = [
+    (
+        "CoreFoundation",
+        include_str!("frameworks/CoreFoundation.tbd"),
+    ),
+    ("Security", include_str!("frameworks/Security.tbd")),
+];
 
 /// Installed compilers for other systems.
 pub(super) struct Zig {
@@ -63,8 +73,7 @@ impl Zig {
     /// Writes programs that Cargo and C build scripts call like a compiler for one target. Their paths are part of what
     /// Cargo compares, so Cargo and maturin use the same.
     fn write_wrappers(&self, tools: &Path) -> Result<()> {
-        fs::create_dir_all(&self.wrappers)
-            .with_context(|| format!("cannot create {}", self.wrappers.display()))?;
+        create(&self.wrappers)?;
         let (python, zigbuild) = (
             quoted(&tools.join("bin/python")),
             quoted(&tools.join("bin/cargo-zigbuild")),
@@ -72,15 +81,26 @@ impl Zig {
         let cache = quoted(&self.cross.join("zig"));
         let beginning =
             format!("#!/bin/sh\nexport ZIG_GLOBAL_CACHE_DIR={cache} ZIG_LOCAL_CACHE_DIR={cache}\n");
+        let frameworks = self.cross.join("frameworks");
+        for (name, text) in FRAMEWORKS {
+            let folder = frameworks.join(format!("{name}.framework"));
+            create(&folder)?;
+            let path = folder.join(format!("{name}.tbd"));
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
         for target in DistTarget::ALL {
-            for (name, mode) in [("cc", "cc"), ("c++", "c++")] {
+            let frameworks = match target {
+                DistTarget::Macos => format!("-F{} ", quoted(&frameworks)),
+                _ => String::new(),
+            };
+            for mode in ["cc", "c++"] {
                 let text = format!(
                     "{beginning}export CARGO_ZIGBUILD_ZIG_VERSION={VERSION} CARGO_ZIGBUILD_ZIG_COMMAND_ARGS='-m ziglang'\n\
                      export CARGO_ZIGBUILD_ZIG_COMMAND={python}\n\
-                     exec {zigbuild} zig {mode} -- -g -fno-sanitize=all -target {} \"$@\"\n",
+                     exec {zigbuild} zig {mode} -- -g -fno-sanitize=all -target {} {frameworks}\"$@\"\n",
                     target.zig()
                 );
-                write_program(&self.wrapper(target, name), &text)?;
+                write_program(&self.wrapper(target, mode), &text)?;
             }
         }
         for tool in ["ar", "ranlib"] {
