@@ -27,6 +27,7 @@ const DEBIAN: [(&str, bool); 2] = [("bullseye", false), ("bookworm", true)];
 /// Packages whose tests are run on another processor, since they have code for processors of one kind.
 const PACKAGES: [&str; 3] = ["pbg-gemm", "pbg-rows", "pbg-kernels"];
 
+const SEE_ABOVE: &str = "see the messages above";
 const PROGRAM_TRIAL: &str = include_str!("trial.sh");
 const PACKAGE_TRIAL: &str = include_str!("trial.py");
 
@@ -100,21 +101,61 @@ fn in_debian(
     tar.arg("-xzf").arg(&built.archive).arg("-C").arg(&inside);
     step::run(&mut tar, "GNU tar and gzip are needed")?;
 
-    let see = "see the messages above";
-    let program = format!("./{}/pbg-host", built.name);
-    step::run(
-        enter(&root)
-            .args(["sh", "trial.sh"])
-            .arg(format!("/tmp/pbg-dist/{program}")),
-        see,
-    )?;
-    if !has_python {
-        step::run(enter(&root).args(["python3", "open.py"]).arg(wheel), see)?;
-        return Ok(Some(format!(
-            "the package was not imported on Debian {suite}, whose Python is older than 3.10; its program was tried there, and its extension loaded"
-        )));
+    let program = format!("/tmp/pbg-dist/{}/pbg-host", built.name);
+    step::run(enter(&root).args(["sh", "trial.sh", &program]), SEE_ABOVE)?;
+    if has_python {
+        import(&root, &inside, &built.wheel, is_emulated(machine))?;
+        return Ok(None);
     }
-    // Another machine's pip would be slow to emulate; this one's knows the other's tags.
+    step::run(
+        enter(&root).args(["python3", "open.py"]).arg(wheel),
+        SEE_ABOVE,
+    )?;
+    Ok(Some(format!(
+        "the package was not imported on Debian {suite}, whose Python is older than 3.10; its program was tried there, and its extension loaded"
+    )))
+}
+
+/// Installs the wheel in the system below `root`, and tries the package and the installed program.
+fn import(root: &Path, inside: &Path, wheel: &Path, emulated: bool) -> Result<()> {
+    let (path, program) = match emulated {
+        false => {
+            let mut pip = enter(root);
+            pip.env("PIP_BREAK_SYSTEM_PACKAGES", "1")
+                .env("PIP_ROOT_USER_ACTION", "ignore");
+            pip.args([
+                "python3",
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--no-index",
+                "--force-reinstall",
+                "--no-deps",
+            ]);
+            step::run(pip.arg(wheel.file_name().unwrap_or_default()), SEE_ABOVE)?;
+            ("PYTHONPATH=", "pbg-host")
+        }
+        true => {
+            pip_for_arm(wheel, &inside.join("packages"))?;
+            ("PYTHONPATH=/tmp/pbg-dist/packages", "packages/bin/pbg-host")
+        }
+    };
+    step::run(
+        enter(root).args(["env", path, "python3", "trial.py"]),
+        SEE_ABOVE,
+    )?;
+    step::run(enter(root).args([program, "--version"]), SEE_ABOVE)
+}
+
+/// Returns whether programs for a machine, as Debian names it, are run by an emulator.
+fn is_emulated(machine: &str) -> bool {
+    cfg!(target_arch = "x86_64") && machine == "arm64"
+}
+
+/// Installs the wheel and NumPy into a folder for 64-bit Arm with this machine's pip, which knows the tags of others. An
+/// emulated pip would be slow.
+fn pip_for_arm(wheel: &Path, packages: &Path) -> Result<()> {
     let mut pip = Command::new("python3");
     pip.env("PIP_ROOT_USER_ACTION", "ignore");
     pip.args([
@@ -131,28 +172,16 @@ fn in_debian(
         "--abi=cp311",
         "--abi=abi3",
     ]);
-    let architecture = if machine == "arm64" {
-        "aarch64"
-    } else {
-        "x86_64"
-    };
     for tag in [
         "manylinux_2_28",
         "manylinux_2_27",
         "manylinux_2_17",
         "manylinux2014",
     ] {
-        pip.arg(format!("--platform={tag}_{architecture}"));
+        pip.arg(format!("--platform={tag}_aarch64"));
     }
-    pip.arg("--target")
-        .arg(inside.join("packages"))
-        .arg(&built.wheel);
-    step::run(&mut pip, "install Python 3 with pip")?;
-    let path = "PYTHONPATH=/tmp/pbg-dist/packages";
-    step::run(enter(&root).args(["env", path, "python3", "trial.py"]), see)?;
-    let installed = "/tmp/pbg-dist/packages/bin/pbg-host";
-    step::run(enter(&root).args([installed, "--version"]), see)?;
-    Ok(None)
+    pip.arg("--target").arg(packages).arg(wheel);
+    step::run(&mut pip, "install Python 3 with pip")
 }
 
 /// Returns a command in `/tmp/pbg-dist` of the system below `root`, whose processes see their own `/proc`.
@@ -187,13 +216,11 @@ fn debian(cross: &Path, suite: &str, machine: &str) -> Result<Result<PathBuf, St
     remove(&partial)?;
     create(partial.parent().context("a folder")?)?;
     let mut command = Command::new("debootstrap");
-    command.args([
-        "--variant=minbase",
-        "--include=python3",
-        "--arch",
-        machine,
-        suite,
-    ]);
+    let packages = match is_emulated(machine) {
+        true => "--include=python3",
+        false => "--include=python3,python3-numpy,python3-pip",
+    };
+    command.args(["--variant=minbase", packages, "--arch", machine, suite]);
     if let Err(error) = step::output(command.arg(&partial), "see its log") {
         let said = format!("{error:#}");
         let last = said.lines().rev().find(|line| line.starts_with("E:"));
@@ -257,7 +284,7 @@ fn unit_tests(repo: &Repo, zig: &Zig) -> Result<()> {
         "the path of the clone has no quotes"
     );
     cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", runner);
-    step::run(&mut cargo, "see the messages above")
+    step::run(&mut cargo, SEE_ABOVE)
 }
 
 /// Installs a Debian package unless its program is there. Returns the reason if that is not possible.
