@@ -99,15 +99,12 @@ fn build_for(
     let staged = zig.cross.join("wheel");
     let wheel = wheel::pack_for_others(repo, &program, &staged, |maturin| {
         zig.arrange(maturin, target);
-        maturin.args([
-            "--locked",
-            "--auditwheel",
-            "skip",
-            "--compatibility",
-            &target.tag(),
-            "--sbom-include",
-        ]);
+        maturin.args(["--locked", "--auditwheel", "skip", "--sbom-include"]);
         maturin.arg(&list_path);
+        // The tag for macOS follows from MACOSX_DEPLOYMENT_TARGET.
+        if target != DistTarget::Macos {
+            maturin.args(["--compatibility", &target.tag()]);
+        }
     })?;
     check_wheel(target, &wheel, &staged.join("unpacked"))?;
     let name_of_wheel = wheel.file_name().context("a wheel has a name")?;
