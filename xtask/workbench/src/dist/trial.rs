@@ -30,13 +30,7 @@ const PACKAGES: [&str; 3] = ["pbg-gemm", "pbg-rows", "pbg-kernels"];
 const SEE_ABOVE: &str = "see the messages above";
 const PROGRAM_TRIAL: &str = include_str!("trial.sh");
 const PACKAGE_TRIAL: &str = include_str!("trial.py");
-
-/// Opens the extension in a Python that is too old for the package: the system's linker finds all symbols of the C
-/// library, or refuses the file.
-const OPEN: &str = "import ctypes, sys, zipfile\n\
-                    zipfile.ZipFile(sys.argv[1]).extract('pbg_host/_native.abi3.so', '/tmp')\n\
-                    ctypes.CDLL('/tmp/pbg_host/_native.abi3.so')\n\
-                    print('the extension can be loaded; this Python is older than the package supports')\n";
+const OPEN: &str = include_str!("open.py");
 
 /// Tries what was built, and returns a line about each trial that was not possible.
 ///
@@ -112,7 +106,7 @@ fn in_debian(
         SEE_ABOVE,
     )?;
     Ok(Some(format!(
-        "the package was not imported on Debian {suite}, whose Python is older than 3.10; its program was tried there, and its extension loaded"
+        "the package was not imported on Debian {suite}, whose Python is older than 3.10; its program was tried there, and the C library has what the extension needs"
     )))
 }
 
