@@ -75,7 +75,7 @@ fn build_for(
 ) -> Result<Built> {
     let triple = target.triple();
     step::announce(&format!(
-        "building pbg-host for {triple} (the first time takes an hour of one core)"
+        "building pbg-host for {triple} (the first time takes 40 minutes of processor time)"
     ));
     let mut cargo = repo.plain_cargo("build");
     zig.arrange(&mut cargo, target);
