@@ -13,9 +13,10 @@ use crate::step;
 
 /// Folders of the kinds of strategies, and the beginnings of the names of their packages; a kind without plugins has no
 /// folder.
-const KINDS: [(&str, &str); 4] = [
+const KINDS: [(&str, &str); 5] = [
     ("orders", "pbg-order-"),
     ("samplers", "pbg-sampler-"),
+    ("negatives", "pbg-negatives-"),
     ("losses", "pbg-loss-"),
     ("operators", "pbg-operator-"),
 ];

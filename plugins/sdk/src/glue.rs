@@ -43,6 +43,7 @@ macro_rules! configure {
 pub mod bindings;
 pub mod computed;
 pub mod metadata;
+pub mod negatives;
 pub mod operator;
 pub mod order;
 pub mod sampler;

@@ -38,8 +38,8 @@
 //!
 //! Relation samplers are made the same way, with [`Sampler`] and [`export_sampler!`]. So are losses,
 //! with [`TracedLoss`] and [`export_traced_loss!`] for a formula, or [`ComputedLoss`] and
-//! [`export_computed_loss!`] for code, and operators of relations, with [`TracedOperator`] and
-//! [`export_traced_operator!`].
+//! [`export_computed_loss!`] for code, operators of relations, with [`TracedOperator`] and
+//! [`export_traced_operator!`], and distributions of negatives, with [`NegativeSampler`] and [`export_negatives!`].
 //!
 //! Three rules for plugins:
 //!
@@ -59,6 +59,7 @@ mod left;
 pub mod log;
 pub mod loss;
 mod metadata;
+mod negatives;
 pub mod operator;
 mod order;
 mod parameters;
@@ -75,6 +76,10 @@ mod traffic;
 pub use left::Left;
 pub use loss::{ComputedLoss, TracedLoss};
 pub use metadata::{Metadata, Parameter, ParameterKind};
+pub use negatives::{
+    CandidateWeights, CountedEdges, DistributionPart, NegativeCandidates, NegativeSampler,
+    RequiredData,
+};
 pub use operator::TracedOperator;
 pub use order::{Order, pick_by_plan};
 pub use parameters::{Parameters, Value};

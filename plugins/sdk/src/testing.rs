@@ -1,6 +1,7 @@
 //! Assertions for a plugin's tests: the contracts that the host enforces, checked natively.
 
 mod losses;
+mod negatives;
 mod operators;
 mod samplers;
 
@@ -8,6 +9,7 @@ pub use losses::{
     assert_computed_loss, assert_gradient, assert_traced_loss, computed_with_defaults,
     traced_with_defaults,
 };
+pub use negatives::{assert_distribution, assert_negatives};
 pub use operators::{assert_traced_operator, operator_with_defaults};
 pub use samplers::{assert_draws, assert_sampler};
 

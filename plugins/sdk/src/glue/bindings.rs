@@ -16,6 +16,8 @@ pub mod computed;
 #[rustfmt::skip]
 pub mod metadata;
 #[rustfmt::skip]
+pub mod negatives;
+#[rustfmt::skip]
 pub mod operator;
 #[rustfmt::skip]
 pub mod order;
