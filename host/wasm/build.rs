@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Folders below `plugins/`.
-const SLOTS: [&str; 4] = ["orders", "samplers", "losses", "operators"];
+const SLOTS: [&str; 5] = ["orders", "samplers", "negatives", "losses", "operators"];
 
 /// Name of the interface that a plugin exports, and the variant of `PluginSlot` that it makes the plugin.
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
     ("loss-traced", "TracedLoss"),
     ("loss-computed", "ComputedLoss"),
     ("operator-traced", "TracedOperator"),
+    ("negative-distribution", "NegativeSampler"),
 ];
 
 fn main() -> ExitCode {

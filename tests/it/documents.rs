@@ -111,6 +111,7 @@ fn the_reference_of_keys_is_up_to_date() {
     let generated = pbg_config::reference(&pbg_config::StrategyNames {
         orders: names(&[PluginSlot::BucketOrder]),
         samplers: names(&[PluginSlot::RelationSampler]),
+        negatives: names(&[PluginSlot::NegativeSampler]),
         losses: names(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: names(&[PluginSlot::TracedOperator]),
         files: Vec::new(),
@@ -134,6 +135,7 @@ fn the_configuration_names_every_strategy_that_is_installed() {
     for (key, kinds) in [
         ("bucket_order", &[PluginSlot::BucketOrder][..]),
         ("relation_sampler", &[PluginSlot::RelationSampler]),
+        ("negative_sampler", &[PluginSlot::NegativeSampler]),
         (
             "loss_fn",
             &[PluginSlot::TracedLoss, PluginSlot::ComputedLoss],
@@ -225,6 +227,7 @@ fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
     }
     let kinds = [
         PluginSlot::RelationSampler,
+        PluginSlot::NegativeSampler,
         PluginSlot::TracedLoss,
         PluginSlot::ComputedLoss,
         PluginSlot::TracedOperator,

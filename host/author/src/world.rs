@@ -16,16 +16,19 @@ pub enum World {
     ComputedLoss,
     /// An operator given as a formula.
     TracedOperator,
+    /// A negative sampler.
+    Negatives,
 }
 
 impl World {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Order,
         Self::Sampler,
         Self::TracedLoss,
         Self::ComputedLoss,
         Self::TracedOperator,
+        Self::Negatives,
     ];
 
     /// Returns the name of the world in WIT.
@@ -37,6 +40,7 @@ impl World {
             Self::TracedLoss => "traced-loss",
             Self::ComputedLoss => "computed-loss",
             Self::TracedOperator => "traced-operator",
+            Self::Negatives => "negatives",
         }
     }
 }

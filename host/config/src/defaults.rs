@@ -6,6 +6,8 @@ pub const DEFAULT_LOSS: &str = "ranking";
 pub const DEFAULT_ORDER: &str = "inside_out";
 /// Default value of `relation_sampler`.
 pub const DEFAULT_SAMPLER: &str = "proportional";
+/// Default value of `negative_sampler`.
+pub const DEFAULT_NEGATIVES: &str = "uniform_negatives";
 
 /// Returns a number that is the default of a key.
 pub(super) const fn count<const N: u32>() -> u32 {
@@ -38,6 +40,10 @@ pub(super) fn bucket_order() -> String {
 
 pub(super) fn relation_sampler() -> String {
     DEFAULT_SAMPLER.to_owned()
+}
+
+pub(super) fn negative_sampler() -> String {
+    DEFAULT_NEGATIVES.to_owned()
 }
 
 pub(super) const fn tree_init() -> bool {

@@ -65,7 +65,9 @@ fn table(node: &ConfigNode) -> &std::collections::BTreeMap<String, ConfigNode> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, StrategyNames};
+    use crate::{
+        Config, DEFAULT_LOSS, DEFAULT_NEGATIVES, DEFAULT_ORDER, DEFAULT_SAMPLER, StrategyNames,
+    };
     use pbg_core::model::Comparator;
 
     /// Returns the strategies that the configuration names by default.
@@ -74,6 +76,7 @@ mod tests {
         StrategyNames {
             orders: named(DEFAULT_ORDER),
             samplers: named(DEFAULT_SAMPLER),
+            negatives: named(DEFAULT_NEGATIVES),
             losses: named(DEFAULT_LOSS),
             operators: Vec::new(),
             files: Vec::new(),

@@ -9,6 +9,8 @@ pub struct StrategyNames {
     pub orders: Vec<String>,
     /// Relation samplers that come with the program, sorted.
     pub samplers: Vec<String>,
+    /// Negative samplers that come with the program, sorted.
+    pub negatives: Vec<String>,
     /// Losses that come with the program, sorted.
     pub losses: Vec<String>,
     /// Operators that come with the program, sorted.
@@ -24,6 +26,7 @@ impl StrategyNames {
         let kinds = [
             &self.orders,
             &self.samplers,
+            &self.negatives,
             &self.losses,
             &self.operators,
             &self.files,
@@ -36,6 +39,7 @@ impl StrategyNames {
         match key {
             "bucket_order" => &self.orders,
             "relation_sampler" => &self.samplers,
+            "negative_sampler" => &self.negatives,
             "loss_fn" => &self.losses,
             "operator" => &self.operators,
             _ => &[],
@@ -51,6 +55,7 @@ impl StrategyNames {
         let kinds = [
             ("a bucket order", "bucket_order"),
             ("a relation sampler", "relation_sampler"),
+            ("a negative sampler", "negative_sampler"),
             ("a loss", "loss_fn"),
             ("an operator", "operator"),
         ];

@@ -40,7 +40,7 @@ mod suggest;
 mod validate;
 mod validation;
 
-pub use defaults::{DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER};
+pub use defaults::{DEFAULT_LOSS, DEFAULT_NEGATIVES, DEFAULT_ORDER, DEFAULT_SAMPLER};
 pub use difference::ConfigDifference;
 pub use distributed::{DistributedConfig, LedgerChoice, LedgerPlace};
 pub use errors::{ConfigErrors, ConfigProblem};
@@ -192,11 +192,16 @@ pub struct Config {
     #[serde(default = "defaults::count::<50>")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32))]
     pub num_batch_negs: u32,
-    /// Negatives per chunk and side, drawn uniformly from the partition (see `negatives_from`). 0: no uniform
-    /// negatives.
+    /// Negatives per chunk and side, drawn from the partition by `negative_sampler` (see also `negatives_from`). 0: no
+    /// such negatives.
     #[serde(default = "defaults::count::<50>")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not 0 if `num_batch_negs` is 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
+    /// Strategy that decides how likely each entity is among the negatives of `num_uniform_negs`: the name of a standard
+    /// negative sampler or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
+    #[serde(default = "defaults::negative_sampler")]
+    #[schemars(length(min = 1), extend("x-rule" = "must be the default if `num_uniform_negs` is 0 or `negatives_from` is `bucket`"))]
+    pub negative_sampler: String,
     /// Set of entities from which uniform negatives are drawn.
     #[serde(default)]
     pub negatives_from: NegativesFrom,

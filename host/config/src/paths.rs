@@ -27,6 +27,7 @@ impl Config {
         let order = component(&mut self.bucket_order, &installed.orders);
         let loss = component(&mut self.loss_fn, &installed.losses);
         let sampler = component(&mut self.relation_sampler, &installed.samplers);
+        let negatives = component(&mut self.negative_sampler, &installed.negatives);
         let keys = [
             ("dataset", Some(&mut self.dataset)),
             ("checkpoint_path", Some(&mut self.checkpoint_path)),
@@ -34,6 +35,7 @@ impl Config {
             ("bucket_order", order),
             ("loss_fn", loss),
             ("relation_sampler", sampler),
+            ("negative_sampler", negatives),
         ];
         let mut problems = Vec::new();
         let grants = self.plugins.grants.iter_mut();

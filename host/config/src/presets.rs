@@ -72,6 +72,7 @@ mod tests {
             losses: vec!["softmax".to_owned()],
             orders: vec!["inside_out".to_owned()],
             samplers: vec!["proportional".to_owned()],
+            negatives: vec!["uniform_negatives".to_owned()],
             operators: vec!["rotate".to_owned()],
             files: Vec::new(),
         };

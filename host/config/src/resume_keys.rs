@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use super::Config;
 use super::difference::{ConfigDifference, compare, leaves};
 use super::key_path::KeyPath;
+use super::{Config, DEFAULT_NEGATIVES};
 
 /// Keys that may change when a run resumes: paths, durations, intervals, and keys of monitoring. Every other key
 /// decides the values that training produces.
@@ -43,9 +43,10 @@ pub(super) const MAY_CHANGE: &[&str] = &[
 ];
 
 /// Keys that name the strategies of training and set their parameters.
-const STRATEGIES: [&str; 5] = [
+const STRATEGIES: [&str; 6] = [
     "bucket_order",
     "relation_sampler",
+    "negative_sampler",
     "loss_fn",
     "plugins.params",
     "margin",
@@ -202,6 +203,9 @@ impl Config {
         }
         if self.relation_prediction == 0.0 {
             remove(decisive, "relation_prediction");
+        }
+        if self.negative_sampler == DEFAULT_NEGATIVES {
+            remove(decisive, "negative_sampler");
         }
         if self.operator_init_scale.is_none() {
             remove(decisive, "operator_init_scale");

@@ -53,6 +53,7 @@ pub(super) const SECTIONS: &[Section] = &[
             "batch_size",
             "num_batch_negs",
             "num_uniform_negs",
+            "negative_sampler",
             "negatives_from",
             "chunk_size",
             "disable_lhs_negs",

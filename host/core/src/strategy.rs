@@ -4,6 +4,7 @@
 //! loss. The implementations are WebAssembly components run by `pbg-wasm`. A strategy gets everything that it may
 //! depend on as an argument, so equal arguments give equal results.
 
+mod negatives;
 mod run_length;
 mod scores;
 
@@ -15,6 +16,10 @@ use serde::{Deserialize, Serialize};
 use crate::graph::{Bucket, Side};
 use crate::loss::{LossState, ObservedBatches};
 
+pub use negatives::{
+    CandidateWeights, CountedEdges, DistributionError, DistributionPart, MAX_POWER,
+    NegativeCandidates, NegativeSampler, RequiredData, check_distribution,
+};
 pub use pbg_formula::loss::MASKED;
 pub use run_length::RunLength;
 pub use scores::{ScoreBlock, ScoreLengthError};

@@ -1,5 +1,7 @@
 //! Uniform negatives: entities that are drawn per chunk and side and shared by the chunk's positives.
 
+use std::ops::Range;
+
 use pbg_core::graph::Side;
 use rand::{Rng, RngExt};
 
@@ -50,6 +52,28 @@ impl NegativeDraws {
             if entities > 0 {
                 let entities = u32::try_from(entities).unwrap_or(u32::MAX);
                 draws.extend((0..wanted).map(|_| rng.random_range(0..entities)));
+            }
+        }
+    }
+
+    /// Draws the negatives of a batch of `edges` edges of `relation` chunk by chunk, the left side first. `draw` appends
+    /// as many entities as it is asked for, for a side and the positions of the chunk's edges in the batch.
+    pub fn draw_chunks(
+        &mut self,
+        spec: &ModelSpec,
+        relation: &RelationSpec,
+        edges: usize,
+        mut draw: impl FnMut(Side, Range<usize>, usize, &mut Vec<u32>),
+    ) {
+        let chunk = spec.chunk_size(relation, edges);
+        for (draws, side) in [(&mut self.lhs, Side::Lhs), (&mut self.rhs, Side::Rhs)] {
+            draws.clear();
+            let wanted = spec.uniform_negatives(relation, side);
+            if wanted == 0 {
+                continue;
+            }
+            for start in (0..edges).step_by(chunk) {
+                draw(side, start..edges.min(start + chunk), wanted, draws);
             }
         }
     }

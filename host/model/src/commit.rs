@@ -84,7 +84,8 @@ impl ResolvedConfig {
 }
 
 /// Returns the metadata of the first commit of a run that has trained nothing, for values imported from elsewhere.
-/// `strategies` are the ids of the bucket order, the relation sampler and the loss.
+/// `strategies` are the ids of the bucket order, the relation sampler, the loss and
+/// the negative sampler.
 ///
 /// # Errors
 /// When the configuration cannot be written.

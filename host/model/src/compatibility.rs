@@ -52,7 +52,12 @@ pub struct AcceptedDifferences {
 }
 
 /// Names of the strategies of a checkpoint, in their order.
-const SLOTS: [&str; 3] = ["bucket order", "relation sampler", "loss"];
+const SLOTS: [&str; 4] = [
+    "bucket order",
+    "relation sampler",
+    "loss",
+    "negative sampler",
+];
 
 /// Compares the checkpoint in folder `path` with the configuration and the dataset. `run` is the metadata of its last
 /// commit.

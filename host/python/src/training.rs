@@ -259,6 +259,6 @@ pub(crate) fn check(
         filled.warnings.iter().for_each(|text| front.warn(text));
         let resolved = ResolvedConfig::new(config)?;
         resolved.check_checkpoint_path()?;
-        json(&pbg_train::check(&resolved, Some(&filled.strategies.loss))?)
+        json(&pbg_train::check(&resolved, Some(&filled.strategies))?)
     })
 }

@@ -278,6 +278,7 @@ fn name_files(config: &mut Config, files: &[PathBuf]) {
     for slot in [
         &mut config.bucket_order,
         &mut config.relation_sampler,
+        &mut config.negative_sampler,
         &mut config.loss_fn,
     ] {
         name_file(slot, files);

@@ -74,6 +74,7 @@ pub fn installed(files: &[PathBuf]) -> StrategyNames {
     StrategyNames {
         orders: standard(&[PluginSlot::BucketOrder]),
         samplers: standard(&[PluginSlot::RelationSampler]),
+        negatives: standard(&[PluginSlot::NegativeSampler]),
         losses: standard(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: standard(&[PluginSlot::TracedOperator]),
         files: files.iter().filter_map(|file| plugin_name(file)).collect(),
@@ -114,9 +115,11 @@ pub fn fill(
     let mut warnings = slots::unused(config, &names, &standbys.names(), &installed)?;
     let order = |plugin| configured::order(plugin, config);
     let sampler = |plugin| configured::sampler(plugin, config);
+    let negatives = |plugin| configured::negatives(plugin, config);
     let fallbacks = Fallbacks {
         order: standbys.order.map(order).transpose()?,
         sampler: standbys.sampler.map(sampler).transpose()?,
+        negatives: standbys.negatives.map(negatives).transpose()?,
     };
     // Warnings about a loss that may never be used are not shown.
     let standby_loss = standbys.loss;
@@ -133,6 +136,7 @@ pub fn fill(
                 Occupant::Own(_, order) => order,
             },
             sampler: sampler(used.sampler)?,
+            negatives: Some(negatives(used.negatives)?),
             loss: GuardedLoss::new(loss, standby_loss.transpose()?),
             fallbacks,
         },

@@ -138,6 +138,7 @@ pub(crate) fn strategies() -> Strategies {
     Strategies {
         order: Box::new(RowByRow(id("row-by-row"))),
         sampler: Box::new(FirstRelation(id("first-relation"))),
+        negatives: None,
         loss: GuardedLoss::new(Box::new(HandwrittenLoss::softmax()), None),
         fallbacks: Fallbacks::default(),
     }

@@ -14,9 +14,21 @@ use pbg_model::error::RunError;
 use pbg_rows::params::Params;
 use pbg_rows::spec::RelationSpec;
 use pbg_rows::table::Table;
+use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use crate::negatives::BucketNegatives;
 use crate::stage_threads::StageClock;
+
+/// Edges of a batch, as far as their negatives depend on them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BatchEdges<'a> {
+    /// Edges of one relation, with their number.
+    OfRelation(u32, usize),
+    /// Indices of edges of any relation.
+    Mixed(&'a [u32]),
+}
+
 /// Bucket that is ready to be trained or evaluated.
 pub(crate) struct BucketInputs<'a> {
     /// The model.
@@ -31,6 +43,8 @@ pub(crate) struct BucketInputs<'a> {
     pub(crate) edges: &'a EdgeColumns,
     /// Source of uniform negatives.
     pub(crate) negatives_from: NegativesFrom,
+    /// Distributions of the negatives; `None` if they are uniform.
+    pub(crate) negatives: Option<&'a BucketNegatives<'a>>,
     /// The pass.
     pub(crate) pass: PassId,
     /// The bucket.
@@ -82,23 +96,49 @@ impl<'a> BucketInputs<'a> {
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<(), RunError> {
         columns.fill(self.edges, indices);
-        self.draw(indices.len(), relation, draws, rng)
+        let edges = match relation {
+            Some(relation) => BatchEdges::OfRelation(relation, indices.len()),
+            None => BatchEdges::Mixed(indices),
+        };
+        self.draw(edges, draws, rng)
     }
 
-    /// Draws the negatives of a batch of `edges` edges. `relation` is set if all edges have the same one. Drawing is
-    /// all that is needed to advance `rng` past a batch that is trained already.
+    /// Draws the negatives of a batch. Drawing is all that is needed to advance `rng` past a batch that is trained
+    /// already.
     pub(crate) fn draw(
         &self,
-        edges: usize,
-        relation: Option<u32>,
+        edges: BatchEdges<'_>,
         draws: &mut NegativeDraws,
         rng: &mut Xoshiro256PlusPlus,
     ) -> Result<(), RunError> {
-        let tables = self.tables(relation.unwrap_or(0))?;
+        let (relation, len) = match edges {
+            BatchEdges::OfRelation(relation, len) => (relation, len),
+            BatchEdges::Mixed(indices) => (0, indices.len()),
+        };
         let spec = &self.blueprint.spec;
-        let template = spec.relation(relation.unwrap_or(0));
-        let candidates = self.candidates(&tables, template);
-        draws.draw(spec, template, edges, candidates, rng);
+        let template = spec.relation(relation);
+        let Some(negatives) = self.negatives else {
+            let candidates = self.candidates(&self.tables(relation)?, template);
+            draws.draw(spec, template, len, candidates, rng);
+            return Ok(());
+        };
+        draws.draw_chunks(
+            spec,
+            template,
+            len,
+            |side, chunk, wanted, into| match edges {
+                BatchEdges::OfRelation(relation, _) => {
+                    let mixture = negatives.mixture(side, relation);
+                    into.extend((0..wanted).filter_map(|_| Some(mixture?.draw(rng))));
+                }
+                // Each draw is for one positive of the chunk, from the distribution of its relation.
+                BatchEdges::Mixed(indices) => into.extend((0..wanted).filter_map(|_| {
+                    let edge = indices[rng.random_range(chunk.clone())];
+                    let mixture = negatives.mixture(side, self.edges.rel[edge as usize]);
+                    Some(mixture?.draw(rng))
+                })),
+            },
+        );
         Ok(())
     }
 

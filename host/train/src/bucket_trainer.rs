@@ -29,6 +29,7 @@ use crate::edge_prefetch::PreparedEdges;
 use crate::executor::Executor;
 use crate::holdout_eval;
 use crate::learning_rates::LearningRates;
+use crate::negatives::NegativeTables;
 use crate::running_pipeline::RunningPipeline;
 use crate::strategies::Strategies;
 use crate::workers::{self, BucketTraining};
@@ -57,6 +58,8 @@ pub struct BucketTrainer<'a, S: TableStore> {
     executors: Vec<Executor>,
     rates: LearningRates,
     evaluators: Vec<StepWorker>,
+    /// Tables from which negatives are drawn.
+    negatives: NegativeTables,
     /// Evaluators of the loss, one for each worker, shared with the ranking of held-out edges.
     losses: Vec<Box<dyn LossWorker>>,
     /// Receiver of events.
@@ -277,6 +280,10 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
             self.pipeline.buffer.wait_for_commit_writes()?;
             self.download(bucket)?;
         }
+        if !order.is_empty() {
+            self.ask_negatives(pass, bucket)?;
+        }
+        let negatives = self.negatives.of_bucket(self.blueprint(), bucket);
         let (config, buffer) = (self.resolved.config(), &self.pipeline.buffer);
         let table = |entity, partition| buffer.table((entity, partition));
         let work = BucketInputs {
@@ -286,6 +293,7 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
             loss: &self.strategies.loss,
             edges,
             negatives_from: config.negatives_from,
+            negatives: negatives.as_ref(),
             pass,
             bucket,
             seed: config.seed,

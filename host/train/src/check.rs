@@ -6,12 +6,13 @@ use std::borrow::Cow;
 
 use pbg_checkpoint::CONVERSION_BYTES;
 use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SlicePlan};
-use pbg_core::model::{Device, EmbeddingFormat};
-use pbg_core::strategy::Loss;
+use pbg_core::model::{Device, EmbeddingFormat, NegativesFrom};
+use pbg_core::strategy::Loss as _;
+use pbg_dataset::EdgeSet;
 use pbg_gemm::PACKED_BYTES;
 use pbg_kernels::step::{self, TableSizes};
 use pbg_model::blueprint::Blueprint;
-use pbg_model::error::RunError;
+use pbg_model::error::{RunError, SettingError};
 use pbg_model::layout::Layout;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::resume_point::{self, stops_within_buckets};
@@ -25,7 +26,8 @@ pub use self::verify::{
     CheckpointVerification, first_pass, first_plan, too_large_to_plan, verify, verify_checkpoint,
 };
 use crate::pipeline::{self, EdgeBytes};
-use crate::{own_vectors, validation};
+use crate::strategies::Strategies;
+use crate::{negatives, own_vectors, validation};
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
 /// Bytes of a row's version at the owner of shared parameters.
@@ -145,17 +147,24 @@ fn if_any(name: &str, bytes: u64) -> Option<(String, u64)> {
     (bytes > 0).then(|| (name.to_owned(), bytes))
 }
 
-/// Adds up the needs of training with `loss`; without it, the loss's buffers are not counted.
+/// Adds up the needs of training with `strategies`; without them, the buffers of the loss and the tables of negatives are
+/// not counted.
 ///
 /// # Errors
-/// When the dataset lacks an edge set, or the model cannot be trained.
-pub fn check(resolved: &ResolvedConfig, loss: Option<&dyn Loss>) -> Result<CheckReport, RunError> {
+/// When the dataset lacks an edge set, or the model cannot be trained with these strategies.
+pub fn check(
+    resolved: &ResolvedConfig,
+    strategies: Option<&Strategies>,
+) -> Result<CheckReport, RunError> {
+    if let Some(strategies) = strategies {
+        check_negatives(resolved, strategies)?;
+    }
     let edge_sets = resolved.edge_sets()?;
     let extent = resolved.extent(&edge_sets)?;
     let (execution, slices) = pipeline::of_run(resolved, &edge_sets, extent)?;
     let edges = pipeline::edge_bytes(&edge_sets, extent.edge_chunks);
     Ok(CheckReport {
-        memory: main_memory(resolved, &execution, &edges, loss)?,
+        memory: main_memory(resolved, &execution, &edges, &edge_sets, strategies)?,
         device_memory: device_memory(resolved, &slices),
         disk: disk(resolved),
         execution,
@@ -163,12 +172,26 @@ pub fn check(resolved: &ResolvedConfig, loss: Option<&dyn Loss>) -> Result<Check
     })
 }
 
+/// Checks that the negative sampler can draw where the configuration asks for negatives.
+fn check_negatives(resolved: &ResolvedConfig, strategies: &Strategies) -> Result<(), SettingError> {
+    let from_bucket = resolved.config().negatives_from == NegativesFrom::Bucket;
+    match &strategies.negatives {
+        Some(sampler) if from_bucket && !sampler.required().is_nothing() => {
+            Err(SettingError::NegativesFrom {
+                sampler: sampler.id().to_string(),
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Returns the components of main memory. `edges` is the size of a bucket's edges.
 fn main_memory(
     resolved: &ResolvedConfig,
     execution: &Pipeline,
     edges: &EdgeBytes,
-    loss: Option<&dyn Loss>,
+    edge_sets: &[EdgeSet],
+    strategies: Option<&Strategies>,
 ) -> Result<Vec<(String, u64)>, RunError> {
     let (config, blueprint) = (resolved.config(), resolved.blueprint());
     let workers = resolved.settings().workers as u64;
@@ -186,6 +209,9 @@ fn main_memory(
         memory.push(("conversion to bf16".to_owned(), CONVERSION_BYTES));
     }
     let buckets = 1 + config.execution.buckets_ahead();
+    let required = strategies
+        .map(Strategies::required_data)
+        .unwrap_or_default();
     memory.extend([
         (
             edges_of(buckets),
@@ -201,14 +227,19 @@ fn main_memory(
                 .saturating_add(PACKED_BYTES as u64)
                 .saturating_mul(workers),
         ),
-        // The bucket order, the loss's instance that updates its parameters, and the sampler of each worker.
+        // The bucket order, the loss's instance that updates its parameters, the sampler of each worker, and the
+        // negative sampler.
         (
             PLUGINS.to_owned(),
-            (2 + workers) * (config.plugins.limits.memory_mib << 20),
+            (2 + workers + u64::from(!required.is_nothing()))
+                * (config.plugins.limits.memory_mib << 20),
         ),
     ]);
     memory.extend(if_any("plan of a pass", plan_bytes(&blueprint.layout)));
     memory.extend(if_any("planned batches", piped(PLANNING)));
+    let slots = config.buffer_partitions;
+    let tables = negatives::table_bytes(required, blueprint, edge_sets, slots);
+    memory.extend(if_any("tables of negatives", tables));
     memory.extend(if_any(
         "record of trained batches",
         recorded(resolved, edges),
@@ -225,7 +256,7 @@ fn main_memory(
         let bytes = evaluate::validation_bytes(resolved, &options)?;
         memory.push(("validation".to_owned(), bytes));
     }
-    if let Some(loss) = loss {
+    if let Some(Strategies { loss, .. }) = strategies {
         let columns = most_negatives(resolved)?;
         let bytes = (loss.worker_bytes(columns) as u64).saturating_mul(workers);
         memory.push((format!("loss {}", loss.id()), bytes));

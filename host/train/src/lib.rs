@@ -35,6 +35,7 @@ pub mod executor;
 mod holdout_eval;
 mod learning_rates;
 mod losses;
+mod negatives;
 pub mod new_rows;
 pub mod own_vectors;
 mod pipeline;

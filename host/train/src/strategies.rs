@@ -2,7 +2,9 @@
 
 use std::sync::Mutex;
 
-use pbg_core::strategy::{BucketOrder, Loss as _, RunLength, SamplerFactory, StrategyId};
+use pbg_core::strategy::{
+    BucketOrder, Loss as _, NegativeSampler, RequiredData, RunLength, SamplerFactory, StrategyId,
+};
 
 use crate::draws::Samplers;
 use crate::losses::GuardedLoss;
@@ -13,9 +15,11 @@ pub struct Strategies {
     pub order: Box<dyn BucketOrder>,
     /// Relation sampler: the order of the relations within a bucket, with static relations.
     pub sampler: Box<dyn SamplerFactory>,
+    /// Negative sampler; `None`: negatives are uniform.
+    pub negatives: Option<Box<dyn NegativeSampler>>,
     /// Loss, including its fallback.
     pub loss: GuardedLoss,
-    /// Fallbacks of the bucket order and of the relation sampler.
+    /// Fallbacks of the bucket order and of the samplers.
     pub fallbacks: Fallbacks,
 }
 
@@ -29,20 +33,36 @@ impl Strategies {
         }
     }
 
-    /// Returns the ids of the bucket order, the relation sampler and the loss.
+    /// Returns the ids of the bucket order, the relation sampler, the loss and the negative sampler.
     pub fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
-        ids.into_iter().cloned().collect()
+        let negatives = self.negatives.iter().map(|sampler| sampler.id());
+        ids.into_iter().chain(negatives).cloned().collect()
+    }
+
+    /// Returns what the negative sampler and its fallback require.
+    #[must_use]
+    pub fn required_data(&self) -> RequiredData {
+        let samplers = self.negatives.iter().chain(&self.fallbacks.negatives);
+        samplers.fold(RequiredData::default(), |all, sampler| {
+            all.union(sampler.required())
+        })
     }
 
     /// Announces the length of the run to all strategies, including the fallbacks.
     pub(crate) fn begin_run(&mut self, length: RunLength) {
-        let Fallbacks { order, sampler } = &mut self.fallbacks;
+        let Fallbacks {
+            order,
+            sampler,
+            negatives,
+        } = &mut self.fallbacks;
         self.order.begin_run(length);
         self.sampler.begin_run(length);
         self.loss.begin_run(length);
         order.iter_mut().for_each(|order| order.begin_run(length));
         sampler.iter().for_each(|sampler| sampler.begin_run(length));
+        let negatives = self.negatives.iter_mut().chain(negatives);
+        negatives.for_each(|sampler| sampler.begin_run(length));
     }
 }
 
@@ -54,4 +74,6 @@ pub struct Fallbacks {
     pub order: Option<Box<dyn BucketOrder>>,
     /// Fallback of the relation sampler.
     pub sampler: Option<Box<dyn SamplerFactory>>,
+    /// Fallback of the negative sampler.
+    pub negatives: Option<Box<dyn NegativeSampler>>,
 }

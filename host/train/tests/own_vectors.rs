@@ -85,6 +85,7 @@ impl Studio {
         let strategies = Strategies {
             order: row_by_row(),
             sampler: first_relation(),
+            negatives: None,
             loss: GuardedLoss::new(Box::new(HandwrittenLoss::softmax()), None),
             fallbacks: Fallbacks::default(),
         };

@@ -11,6 +11,7 @@ mod generated {
                 include pbg:plugin/traced-loss@0.1.0;
                 include pbg:plugin/computed-loss@0.1.0;
                 include pbg:plugin/traced-operator@0.1.0;
+                include pbg:plugin/negatives@0.1.0;
             }
         ",
         path: "../../wit",
@@ -20,7 +21,8 @@ mod generated {
 }
 
 pub(crate) use generated::exports::pbg::plugin::{
-    bucket_order, loss_computed, loss_traced, metadata, operator_traced, relation_sampler,
+    bucket_order, loss_computed, loss_traced, metadata, negative_distribution, operator_traced,
+    relation_sampler,
 };
 pub(crate) use generated::pbg::plugin::{files, log, run, types};
 

@@ -20,6 +20,7 @@ use crate::limits::Limits;
 use crate::log::LogSink;
 use crate::loss::{LoadedLoss, load_computed, load_traced};
 use crate::metadata::{self, PluginMetadata};
+use crate::negatives::LoadedNegatives;
 use crate::operator::{LoadedOperator, load as load_operator};
 use crate::order::LoadedOrder;
 use crate::sampler::LoadedSampler;
@@ -297,6 +298,17 @@ impl LoadedPlugin {
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         load_operator(SlotPlugin::new(self.program, id, declared, parameters)?)
+    }
+
+    /// Turns the plugin into a negative sampler; see [`LoadedPlugin::into_order`].
+    ///
+    /// # Errors
+    /// As [`LoadedPlugin::into_order`]; a fault of `require` is a [`LoadError::Fault`].
+    pub fn into_negatives(self, parameters: &Value) -> Result<LoadedNegatives, LoadError> {
+        self.expect(PluginSlot::NegativeSampler)?;
+        let id = self.id();
+        let declared = &self.inspection.metadata.parameters;
+        LoadedNegatives::new(self.program, id, declared, parameters)
     }
 
     fn expect(&self, expected: PluginSlot) -> Result<(), LoadError> {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Bucket;
 use pbg_core::loss::ScheduleProgress;
-use pbg_core::strategy::{Pass, RunLength, StrategyError, StrategyId};
+use pbg_core::strategy::{NegativeCandidates, Pass, RunLength, StrategyError, StrategyId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -85,6 +85,11 @@ pub enum RecordedCall {
     },
     /// `build`: the formula of a loss or an operator.
     Build,
+    /// `distribution` of a negative sampler.
+    Distribution {
+        /// Entities that may be drawn.
+        candidates: NegativeCandidates,
+    },
     /// `update`: new values of a formula's parameters.
     Update {
         /// Progress since the last update.
@@ -217,6 +222,10 @@ impl RecordedCall {
                     .iter()
                     .try_fold(0_u64, |sum, &count| sum.checked_add(count));
                 total.is_some() && *batch_size > 0
+            }
+            Self::Distribution { candidates } => {
+                candidates.seen <= candidates.entities
+                    && u64::from(candidates.seen) <= candidates.edges
             }
             Self::Build | Self::Update { .. } => true,
             Self::Evaluate {

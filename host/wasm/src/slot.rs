@@ -19,16 +19,19 @@ pub enum PluginSlot {
     ComputedLoss,
     /// Operator given as a formula.
     TracedOperator,
+    /// Choice of the entities from which negatives are drawn.
+    NegativeSampler,
 }
 
 impl PluginSlot {
     /// All slots.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::BucketOrder,
         Self::RelationSampler,
         Self::TracedLoss,
         Self::ComputedLoss,
         Self::TracedOperator,
+        Self::NegativeSampler,
     ];
 
     /// Returns the interface, with its version, whose export makes a component fill this slot.
@@ -39,6 +42,7 @@ impl PluginSlot {
             Self::TracedLoss => "loss-traced",
             Self::ComputedLoss => "loss-computed",
             Self::TracedOperator => "operator-traced",
+            Self::NegativeSampler => "negative-distribution",
         };
         format!("{PACKAGE}/{name}@{VERSION}")
     }
@@ -52,6 +56,7 @@ impl std::fmt::Display for PluginSlot {
             Self::TracedLoss => "traced loss",
             Self::ComputedLoss => "computed loss",
             Self::TracedOperator => "traced operator",
+            Self::NegativeSampler => "negative sampler",
         })
     }
 }

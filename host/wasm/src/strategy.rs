@@ -10,7 +10,8 @@ use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
 use crate::bindings::{
-    bucket_order, loss_computed, loss_traced, operator_traced, relation_sampler, types,
+    bucket_order, loss_computed, loss_traced, negative_distribution, operator_traced,
+    relation_sampler, types,
 };
 use crate::compiled_plugin::{CompiledPlugin, PluginInstance};
 use crate::error::{Fault, LoadError};
@@ -77,7 +78,8 @@ exports!(
     relation_sampler,
     loss_traced,
     loss_computed,
-    operator_traced
+    operator_traced,
+    negative_distribution
 );
 
 /// A plugin that fills a slot.
@@ -134,7 +136,7 @@ impl<E: SlotExports> SlotPlugin<E> {
     /// its answer does not depend on when it was called.
     fn visible_run_length(&self, function: &str) -> RunLength {
         match function {
-            "configure" | "build" => RunLength::NONE,
+            "configure" | "build" | "require" => RunLength::NONE,
             _ => self.run(),
         }
     }

@@ -91,6 +91,23 @@ export function exportTracedOperator(Plugin, write, length) {
   };
 }
 
+/** Returns the exports of a negative sampler's component. */
+export function exportNegatives(Plugin, write, length) {
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
+  const require = () => {
+    const { sideCounts = false, relationCounts = false, names = false } = plugin.required();
+    return { sideCounts: !!sideCounts, relationCounts: !!relationCounts, names: !!names };
+  };
+  return {
+    metadata,
+    negativeDistribution: {
+      configure,
+      require: () => call(require),
+      distribution: (candidates) => call(() => parts(plugin.distribution(candidates))),
+    },
+  };
+}
+
 // Creates the only instance of a class in this component, and returns it with the exports that every kind of strategy has.
 function begin(Plugin, write, length) {
   log.setWriter(write);
@@ -127,6 +144,17 @@ function passOf(fields) {
 function plan(answer) {
   if (!Array.isArray(answer)) throw new TypeError(`plan returned ${shown(answer)}, not an array of buckets`);
   return Array.from(answer, (bucket, at) => pair(bucket, `bucket ${at} of the plan`, 'lhs', 'rhs'));
+}
+
+function parts(answer) {
+  if (!Array.isArray(answer)) throw new TypeError(`distribution returned ${shown(answer)}, not an array of parts`);
+  return Array.from(answer, (part, at) => {
+    const known = ['uniform', 'counted', 'listed'].includes(part?.weights?.tag);
+    if (typeof part?.fraction !== 'number' || !known) {
+      throw new TypeError(`part ${at} is ${shown(part)}, not { fraction, weights }`);
+    }
+    return part;
+  });
 }
 
 function index(answer) {

@@ -200,6 +200,55 @@ export class Sampler {
   begin(share: Share): Draws;
 }
 
+/** The entities of a partition that may replace one side of a relation's edges. */
+export interface NegativeCandidates {
+  relation: number;
+  relationName: string;
+  /** Side of the edges that is replaced. */
+  side: 'lhs' | 'rhs';
+  entityType: string;
+  partition: number;
+  /** Number of entities in the partition. */
+  entities: number;
+  /** Number of the relation's edges whose replaced side is in the partition; 0 unless relation counts are required. */
+  edges: number;
+  /** Number of different entities on this side of these edges. */
+  seen: number;
+  position: { epoch: number; edgeSet: number; edgeChunk: number };
+}
+
+/** Relative probabilities of entities, made by `uniform`, `counted` and `listed`. */
+export type CandidateWeights =
+  | { tag: 'uniform' }
+  | { tag: 'counted'; val: { edges: 'of-side' | 'of-relation'; power: number } }
+  | { tag: 'listed'; val: { names: string[]; weights: number[] } };
+
+/** Part of a distribution, which is a mixture. */
+export interface NegativePart {
+  /** Fraction of the draws that come from this part, relative to the other parts. */
+  fraction: number;
+  weights: CandidateWeights;
+}
+
+/** All entities are equally likely. */
+export const uniform: CandidateWeights;
+/** Weights by numbers of edges to a power, from -16 to 16. */
+export function counted(edges: 'side' | 'relation', power?: number): CandidateWeights;
+/** Entities by name, each once; without weights, all are equally likely. */
+export function listed(names: string[], weights?: number[]): CandidateWeights;
+/** Returns the mixture that draws `fraction` of the negatives by `weights` and the others uniformly. */
+export function mixed(fraction: number, weights: CandidateWeights): NegativePart[];
+
+/** Decides from which entities negatives are drawn. It returns a distribution; the host draws from it. */
+export class NegativeSampler {
+  static metadata(): Metadata;
+  configure(parameters: Record<string, any>): void;
+  /** What distributions use. Without any, draws are uniform. */
+  required(): { sideCounts?: boolean; relationCounts?: boolean; names?: boolean };
+  /** Returns the distribution among the candidates, with at most one part of each kind of weights. */
+  distribution(candidates: NegativeCandidates): NegativePart[];
+}
+
 type Operand = Expr | number;
 
 /** A value of a formula. */

@@ -1,6 +1,6 @@
 // Types of testing.js.
 
-import type { Bucket, Draw, Order, Pass, Sampler, Share, TracedLoss, TracedOperator } from './index.js';
+import type { Bucket, Draw, NegativeCandidates, NegativePart, NegativeSampler, Order, Pass, Sampler, Share, TracedLoss, TracedOperator } from './index.js';
 
 type Class<T> = new () => T;
 
@@ -14,6 +14,12 @@ export function checkOrder(order: Class<Order>): void;
 export function drawsOf(sampler: Class<Sampler>, share: Share): Draw[];
 /** Asserts that a sampler draws every edge of many shares once, and that its draws are reproducible. */
 export function checkSampler(sampler: Class<Sampler>): void;
+/** Returns candidates for tests: 100 entities, of which 20 are the tails of 50 edges. */
+export function candidates(fields?: Partial<NegativeCandidates>): NegativeCandidates;
+/** Asserts the contract of a negative sampler for some candidates, and returns the distribution. */
+export function checkDistribution(sampler: Class<NegativeSampler>, given: NegativeCandidates): NegativePart[];
+/** Asserts the contract of a negative sampler for relations with no, few and many candidates. */
+export function checkNegatives(sampler: Class<NegativeSampler>): void;
 /** Computes the loss of one positive with its negatives, as the host does. */
 export function evaluate(loss: TracedLoss, positive: number, negatives: number[]): number;
 /** Asserts that a loss is finite for ordinary and extreme scores, and without negatives. */

@@ -74,6 +74,49 @@ export function checkSampler(Sampler) {
   }
 }
 
+/** Returns candidates for tests: 100 entities, of which 20 are the tails of 50 edges. */
+export function candidates(fields = {}) {
+  return {
+    relation: 0,
+    relationName: 'likes',
+    side: 'rhs',
+    entityType: 'entity',
+    partition: 0,
+    entities: 100,
+    edges: 50,
+    seen: 20,
+    position: { epoch: 0, edgeSet: 0, edgeChunk: 0 },
+    ...fields,
+  };
+}
+
+/** Asserts the contract of a negative sampler for some candidates, and returns the distribution. */
+export function checkDistribution(Sampler, given) {
+  const sampler = withDefaults(Sampler);
+  const parts = sampler.distribution(given);
+  assert.deepEqual(withDefaults(Sampler).distribution(given), parts, 'the answers of two instances differ');
+  assert.ok(parts.length > 0, 'no parts');
+  const { sideCounts, relationCounts, names } = sampler.required();
+  const required = { uniform: true, 'of-side': sideCounts, 'of-relation': relationCounts, listed: names };
+  const kinds = parts.map(({ fraction, weights: { tag, val } }) => {
+    assert.ok(fraction > 0 && Number.isFinite(fraction), `a fraction of ${fraction}`);
+    const kind = tag === 'counted' ? val.edges : tag;
+    assert.ok(required[kind], `${kind} is used, but not required`);
+    return kind;
+  });
+  assert.equal(new Set(kinds).size, kinds.length, 'two parts of one kind');
+  return parts;
+}
+
+/** Asserts the contract of a negative sampler for relations with no, few and many candidates. */
+export function checkNegatives(Sampler) {
+  for (const [entities, edges, seen] of [[1, 0, 0], [1, 1, 1], [100, 50, 20], [1000000, 9, 9]]) {
+    for (const side of ['lhs', 'rhs']) {
+      checkDistribution(Sampler, candidates({ side, entities, edges, seen }));
+    }
+  }
+}
+
 /** Asserts that a loss is finite for ordinary and extreme scores, and without negatives. */
 export function checkTracedLoss(Loss) {
   const loss = withDefaults(Loss);

@@ -28,6 +28,16 @@ from . import files, log, run
 from .metadata import Metadata, Parameter
 from .loss import Progress, Scores, TracedLoss, export_traced_loss
 from .loss import exp, log as ln, relu, sigmoid, softplus, sqrt
+from .negatives import (
+    Candidates,
+    Counted,
+    Listed,
+    NegativeSampler,
+    Part,
+    Uniform,
+    export_negatives,
+    mixed,
+)
 from .operator import Embedding, TracedOperator, cos, export_traced_operator, sin
 from .order import Bucket, Order, Pass, export_order, pick_by_plan
 from .rng import Rng
@@ -42,12 +52,17 @@ class Refused(Exception):
 
 __all__ = [
     "Bucket",
+    "Candidates",
+    "Counted",
     "Draw",
     "Embedding",
     "Left",
+    "Listed",
     "Metadata",
+    "NegativeSampler",
     "Order",
     "Parameter",
+    "Part",
     "Pass",
     "Progress",
     "Refused",
@@ -59,8 +74,10 @@ __all__ = [
     "TracedLoss",
     "TracedOperator",
     "Traffic",
+    "Uniform",
     "cos",
     "exp",
+    "export_negatives",
     "export_order",
     "export_sampler",
     "export_traced_loss",
@@ -68,6 +85,7 @@ __all__ = [
     "files",
     "ln",
     "log",
+    "mixed",
     "pick_by_plan",
     "relu",
     "run",

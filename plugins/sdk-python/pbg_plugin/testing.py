@@ -7,17 +7,19 @@ from typing import List, Type, TypeVar
 
 from .interpret import apply, evaluate, gradient
 from .loss import MASKED, TracedLoss
+from .negatives import REQUIRED, Candidates, Counted, Listed, NegativeSampler, Part
 from .operator import TracedOperator, trace_operator
 from .order import Bucket, Order, Pass
 from .sampler import Draw, Sampler, Share
 
 __all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
+__all__ += ["check_distribution", "check_negatives"]
 __all__ += ["apply", "check_traced_operator", "draws_of", "gradient", "with_defaults"]
 
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
 
 
-P = TypeVar("P", Order, Sampler, TracedLoss, TracedOperator)
+P = TypeVar("P", Order, Sampler, TracedLoss, TracedOperator, NegativeSampler)
 
 
 def with_defaults(plugin: Type[P]) -> P:
@@ -78,6 +80,39 @@ def check_sampler(sampler: Type[Sampler]) -> None:
             share = Share(counts, batch_size, seed=7)
             draws = draws_of(sampler, share)
             assert draws_of(sampler, share) == draws, f"the draws of a second instance differ for {share}"
+
+
+def check_distribution(sampler: Type[NegativeSampler], candidates: Candidates) -> List[Part]:
+    """Asserts the contract of a negative sampler for some candidates, and returns the distribution."""
+    made = with_defaults(sampler)
+    parts = [Part(*part) for part in made.distribution(candidates)]
+    fresh = [Part(*part) for part in with_defaults(sampler).distribution(candidates)]
+    assert fresh == parts, f"the answers of two instances differ for {candidates}"
+    assert parts, f"no part for {candidates}"
+    kinds = []
+    for fraction, weights in parts:
+        assert 0 < fraction < math.inf, f"a fraction of {fraction} for {candidates}"
+        kind = "uniform"
+        if isinstance(weights, Counted):
+            kind = weights.edges
+            assert abs(weights.power) <= 16, f"a power of {weights.power}"
+        if isinstance(weights, Listed):
+            kind = "names"
+            assert len(set(weights.names)) == len(weights.names), "a name is listed twice"
+            assert len(weights.weights) in (0, len(weights.names)), "not one weight per name"
+        assert kind == "uniform" or kind in made.required, f"{kind} is used, but not required"
+        kinds.append(kind)
+    assert len(set(kinds)) == len(kinds), f"two parts of one kind for {candidates}"
+    return parts
+
+
+def check_negatives(sampler: Type[NegativeSampler]) -> None:
+    """Asserts the contract of a negative sampler for relations with no, few and many candidates."""
+    assert set(sampler.required) <= set(REQUIRED), f"required is {sampler.required}"
+    for entities, edges, seen in ((1, 0, 0), (1, 1, 1), (100, 50, 20), (1000000, 9, 9)):
+        for side in ("lhs", "rhs"):
+            given = Candidates(0, "likes", side, "entity", 0, entities, edges, seen)
+            check_distribution(sampler, given)
 
 
 def check_traced_loss(loss: Type[TracedLoss]) -> None:

@@ -23,9 +23,11 @@ pub(crate) fn standard(config: &Config) -> Strategies {
     };
     let order = open(&config.bucket_order).into_order(&none);
     let sampler = open(&config.relation_sampler).into_sampler(&none);
+    let negatives = open(&config.negative_sampler).into_negatives(&none);
     Strategies {
         order: Box::new(order.expect("an order")),
         sampler: Box::new(sampler.expect("a sampler")),
+        negatives: Some(Box::new(negatives.expect("a negative sampler"))),
         loss: GuardedLoss::new(loss, None),
         fallbacks: Fallbacks::default(),
     }

@@ -314,6 +314,7 @@ impl Told {
                 id(&format!("hardest {}", with.sampler)),
                 with.sampler,
             )),
+            negatives: None,
             loss: GuardedLoss::new(Box::new(loss), None),
             fallbacks: Fallbacks::default(),
         };

@@ -95,6 +95,7 @@ fn train(folder: &Path, model: &str, epochs: u32) -> Result<()> {
         order: row_by_row(),
         // Dynamic relations are not sampled.
         sampler: first_relation(),
+        negatives: None,
         loss: GuardedLoss::new(Box::new(traced(softmax())), None),
         fallbacks: Fallbacks::default(),
     };

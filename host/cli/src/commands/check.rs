@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = ResolvedConfig::new(config)?;
     resolved.check_checkpoint_path()?;
-    let needs = pbg_train::check(&resolved, Some(&filled.strategies.loss))?;
+    let needs = pbg_train::check(&resolved, Some(&filled.strategies))?;
     let unseen = pbg_train::verify(&resolved)?;
     let next = pbg_train::verify_checkpoint(&resolved, &filled.strategies, args.allow.allowed())?;
     let mut order = filled.strategies.order;

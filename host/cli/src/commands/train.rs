@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     resolved.check_checkpoint_path()?;
     print_advice(&resolved, terminal);
     if !quiet {
-        introduction::print(&resolved, &filled.strategies.loss, terminal)?;
+        introduction::print(&resolved, &filled.strategies, terminal)?;
     }
     let curves = args.tensorboard.as_deref();
     let mut curves = curves.map(EventFile::create).transpose()?;

@@ -247,6 +247,7 @@ fn strategies_are_told_apart_from_the_rest() {
     for (key, value) in [
         ("bucket_order", "random"),
         ("relation_sampler", "uniform"),
+        ("negative_sampler", "degree"),
         ("loss_fn", "softmax"),
         ("plugins.params.x.y", "1"),
     ] {

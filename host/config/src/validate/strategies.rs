@@ -1,10 +1,10 @@
 //! Rules of the names of strategies: an installed strategy, or the path of a component.
 
-use pbg_core::model::Operator;
+use pbg_core::model::{NegativesFrom, Operator};
 use pbg_core::nearest::nearest;
 
 use super::super::node::excerpt;
-use super::super::{DEFAULT_SAMPLER, StrategyNames};
+use super::super::{DEFAULT_NEGATIVES, DEFAULT_SAMPLER, StrategyNames};
 use super::{Validator, did_you_mean, of_relation, top};
 
 impl Validator<'_> {
@@ -15,6 +15,7 @@ impl Validator<'_> {
             ("bucket_order", &config.bucket_order),
             ("loss_fn", &config.loss_fn),
             ("relation_sampler", &config.relation_sampler),
+            ("negative_sampler", &config.negative_sampler),
         ] {
             if !installed.has(key, name) && !is_plugin_path(name) {
                 let known = installed.standard(key).iter().map(String::as_str);
@@ -29,6 +30,20 @@ impl Validator<'_> {
                 "is used for static relations only: with `dynamic_relations` batches mix relations without a sampler; \
                  remove it, or set `dynamic_relations = false`",
             );
+        }
+        if config.negative_sampler != DEFAULT_NEGATIVES {
+            if config.negatives_from == NegativesFrom::Bucket {
+                self.report(
+                    [top("negative_sampler"), top("negatives_from")],
+                    "draws from the partition of the replaced side; remove it, or set `negatives_from = \"partition\"`",
+                );
+            }
+            if config.num_uniform_negs == 0 {
+                self.report(
+                    [top("negative_sampler"), top("num_uniform_negs")],
+                    "is not used, since `num_uniform_negs` is 0; remove it, or raise `num_uniform_negs`",
+                );
+            }
         }
         for (i, relation) in self.relations() {
             let name = &relation.operator;

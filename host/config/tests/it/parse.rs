@@ -519,6 +519,7 @@ fn strategies_are_installed_or_paths() {
     let installed = StrategyNames {
         orders: names(&["inside_out", "random"]),
         samplers: names(&["proportional"]),
+        negatives: names(&["uniform_negatives", "degree"]),
         losses: names(&["ranking", "softmax"]),
         operators: names(&["rotate"]),
         files: names(&["mine"]),
@@ -573,6 +574,27 @@ fn strategies_are_installed_or_paths() {
         );
     }
     dynamic("proportional").unwrap();
+    let negatives = |changes: &[(&str, &str)]| {
+        let set = [("negative_sampler", "degree")].iter().chain(changes);
+        let set: Vec<_> = set
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect();
+        Config::parse_with(SMALL, "pbg.toml", &set, &installed)
+    };
+    negatives(&[]).unwrap();
+    for (changes, expected) in [
+        (
+            &[("negatives_from", "bucket")],
+            "negative_sampler: draws from the partition of the replaced side",
+        ),
+        (
+            &[("num_uniform_negs", "0")],
+            "negative_sampler: is not used, since `num_uniform_negs` is 0",
+        ),
+    ] {
+        let shown = negatives(changes).unwrap_err().to_string();
+        assert!(shown.contains(expected), "{shown}\nlacks\n{expected}");
+    }
     for name in ["random", "mine", "folder/other.wasm"] {
         assert_eq!(parse("bucket_order", name).unwrap().bucket_order, name);
     }

@@ -246,7 +246,7 @@ impl Preparation {
         let place = executor::open_device(resolved)?;
         executor::check_supported(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
-        let needs = check(resolved, Some(&strategies.loss))?;
+        let needs = check(resolved, Some(strategies))?;
         memory::require("training", needs.taken(), needs.threads())?;
         let params = Params::new(&resolved.blueprint().spec, resolved.config().seed);
         refuse_shared(resolved, &params, place.is_some())?;

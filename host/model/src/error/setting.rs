@@ -115,6 +115,15 @@ pub enum SettingError {
         /// Reason.
         reason: String,
     },
+    /// The negative sampler draws from one partition only.
+    #[error(
+        "negatives_from is `bucket`, but the negative sampler {sampler} draws from the partition of the replaced side; \
+         set negatives_from = \"partition\", or remove `negative_sampler`"
+    )]
+    NegativesFrom {
+        /// The sampler.
+        sampler: String,
+    },
     /// The configuration cannot be written as TOML.
     #[error("the configuration cannot be written: {0}")]
     Unwritable(String),

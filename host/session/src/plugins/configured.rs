@@ -2,7 +2,7 @@
 
 use pbg_config::Config;
 use pbg_core::model::Comparator;
-use pbg_core::strategy::{BucketOrder, Loss, SamplerFactory, ScoreBlock};
+use pbg_core::strategy::{BucketOrder, Loss, NegativeSampler, SamplerFactory, ScoreBlock};
 use pbg_wasm::{LoadedLoss, LoadedPlugin};
 use serde_json::{Map, Value};
 
@@ -18,6 +18,12 @@ pub(super) fn order(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn Buc
 pub(super) fn sampler(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn SamplerFactory>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_sampler(&parameters)?))
+}
+
+/// Creates a negative sampler with its configured parameters.
+pub(super) fn negatives(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn NegativeSampler>> {
+    let parameters = parameters(config, &plugin);
+    Ok(Box::new(plugin.into_negatives(&parameters)?))
 }
 
 /// Creates a loss with its configured parameters. Warnings are added to `warnings`.

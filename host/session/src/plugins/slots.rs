@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use pbg_config::{Config, DEFAULT_LOSS, DEFAULT_ORDER, DEFAULT_SAMPLER, OnFault};
+use pbg_config::{
+    Config, DEFAULT_LOSS, DEFAULT_NEGATIVES, DEFAULT_ORDER, DEFAULT_SAMPLER, OnFault,
+};
 use pbg_core::nearest::nearest;
 use pbg_core::strategy::{BucketOrder, Loss, StrategyId};
 use pbg_wasm::{LoadedPlugin, PluginPath, PluginSlot, Sandbox};
@@ -50,6 +52,7 @@ impl<T> Occupant<T> {
 pub(super) struct Slots {
     pub(super) order: Occupant<Box<dyn BucketOrder>>,
     pub(super) sampler: LoadedPlugin,
+    pub(super) negatives: LoadedPlugin,
     pub(super) loss: Occupant<Box<dyn Loss>>,
 }
 
@@ -68,6 +71,7 @@ impl Slots {
         let loss = given.loss;
         let mut loss = loss.map(|loss| Occupant::Own(loss.id().clone(), loss));
         let mut sampler: Option<LoadedPlugin> = None;
+        let mut negatives: Option<LoadedPlugin> = None;
         for name in given.named {
             let plugin = source.open(name)?;
             match plugin.inspection().kind {
@@ -82,6 +86,10 @@ impl Slots {
                 PluginSlot::RelationSampler => match &sampler {
                     Some(first) => return Err(second(&plugin, &first.id(), name)),
                     None => sampler = Some(plugin),
+                },
+                PluginSlot::NegativeSampler => match &negatives {
+                    Some(first) => return Err(second(&plugin, &first.id(), name)),
+                    None => negatives = Some(plugin),
                 },
                 PluginSlot::TracedLoss | PluginSlot::ComputedLoss => take(&mut loss, plugin, name)?,
                 other => {
@@ -100,6 +108,10 @@ impl Slots {
                 Some(sampler) => sampler,
                 None => source.open(&config.relation_sampler)?,
             },
+            negatives: match negatives {
+                Some(negatives) => negatives,
+                None => source.open(&config.negative_sampler)?,
+            },
             loss: match loss {
                 Some(loss) => loss,
                 None => Occupant::Plugin(Box::new(source.open(&config.loss_fn)?)),
@@ -108,7 +120,12 @@ impl Slots {
     }
 
     pub(super) fn names(&self) -> BTreeSet<String> {
-        let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
+        let ids = [
+            self.order.id(),
+            self.sampler.id(),
+            self.negatives.id(),
+            self.loss.id(),
+        ];
         ids.into_iter().map(|id| id.name).collect()
     }
 }
@@ -135,6 +152,7 @@ fn second(plugin: &LoadedPlugin, first: &StrategyId, name: &str) -> Failure {
 pub(super) struct FallbackPlugins {
     pub(super) order: Option<LoadedPlugin>,
     pub(super) sampler: Option<LoadedPlugin>,
+    pub(super) negatives: Option<LoadedPlugin>,
     pub(super) loss: Option<LoadedPlugin>,
 }
 
@@ -149,13 +167,14 @@ impl FallbackPlugins {
             OnFault::Fallback => Ok(Self {
                 order: standby(source, used.order.plugin(), DEFAULT_ORDER)?,
                 sampler: standby(source, Some(&used.sampler), DEFAULT_SAMPLER)?,
+                negatives: standby(source, Some(&used.negatives), DEFAULT_NEGATIVES)?,
                 loss: standby(source, used.loss.plugin(), DEFAULT_LOSS)?,
             }),
         }
     }
 
     pub(super) fn names(&self) -> BTreeSet<String> {
-        let plugins = [&self.order, &self.sampler, &self.loss].into_iter();
+        let plugins = [&self.order, &self.sampler, &self.negatives, &self.loss].into_iter();
         plugins.flatten().map(|plugin| plugin.id().name).collect()
     }
 }

@@ -1,6 +1,8 @@
 //! Replacement of plugins that fail during training by their fallbacks. Each function returns the events to report.
 
 use pbg_core::event::Event;
+use pbg_core::graph::Bucket;
+use pbg_core::schedule::PassId;
 use pbg_core::strategy::{FaultCause, StrategyError, StrategyId};
 use pbg_model::error::RunError;
 
@@ -21,6 +23,37 @@ impl<S: TableStore> BucketTrainer<'_, S> {
         let event = replaced(fault, standard.id());
         self.strategies.order = standard;
         Ok(event)
+    }
+
+    /// Asks the negative sampler for the distributions of a bucket. If it fails, its fallback replaces it, and an event
+    /// reports it.
+    ///
+    /// # Errors
+    /// The failure, if there is no fallback or the sampler itself is not its cause.
+    pub(super) fn ask_negatives(&mut self, pass: PassId, bucket: Bucket) -> Result<(), RunError> {
+        loop {
+            let Some(sampler) = &mut self.strategies.negatives else {
+                return Ok(());
+            };
+            let asked = self.negatives.ask(
+                sampler.as_mut(),
+                self.resolved,
+                &self.edge_sets,
+                pass,
+                bucket,
+            );
+            let fault = match asked {
+                Err(RunError::Strategy(fault)) if fault.cause == FaultCause::Strategy => fault,
+                other => return other,
+            };
+            let Some(standard) = self.strategies.fallbacks.negatives.take() else {
+                return Err(fault.into());
+            };
+            let event = replaced(&fault, standard.id());
+            self.strategies.negatives = Some(standard);
+            self.negatives.forget_answers();
+            self.emit(event);
+        }
     }
 
     /// Replaces the relation sampler, which failed in a worker of a bucket, by its fallback.

@@ -17,6 +17,7 @@ use crate::buffer::{BufferSize, TableStore};
 use crate::edge_prefetch::EdgeSource;
 use crate::executor::{self, executors};
 use crate::learning_rates::LearningRates;
+use crate::negatives::NegativeTables;
 use crate::run_length::run_length;
 use crate::running_pipeline::RunningPipeline;
 use crate::strategies::Strategies;
@@ -74,6 +75,7 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
             executors,
             rates: LearningRates::new(resolved.config().lr_schedule(), extent, lr_factor),
             evaluators: evaluators(resolved)?,
+            negatives: NegativeTables::new(strategies.required_data()),
             losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
             strategies,
             edge_sets,

@@ -42,7 +42,7 @@ impl<'a> SingleTrainer<'a> {
         executor::check_supported(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
         validation::check(config, resolved.dataset())?;
-        let needs = check(resolved, Some(&strategies.loss))?;
+        let needs = check(resolved, Some(&strategies))?;
         memory::require("training", needs.taken(), needs.threads())?;
         let extent = resolved.extent(&edge_sets)?;
         let checkpoint = Checkpoint::open(Path::new(&config.checkpoint_path))?;

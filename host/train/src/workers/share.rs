@@ -18,7 +18,7 @@ use pbg_model::resume_point::{ShareProgress, TrainedBatch};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::ShareQueue;
-use crate::bucket_inputs::{BatchColumns, BucketInputs};
+use crate::bucket_inputs::{BatchColumns, BatchEdges, BucketInputs};
 use crate::draws::RelationDraws;
 use crate::executor::Executor;
 use crate::planning::{BatchPrefetcher, PreparedBatch};
@@ -104,7 +104,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             if self.halts() {
                 return Ok(false);
             }
-            self.skip_draws(indices.len(), None)?;
+            self.skip_draws(BatchEdges::Mixed(indices))?;
         }
         if let Some(mut planning) = Executor::planning(self.trainers) {
             let result = self.train_planned(batches, &mut planning);
@@ -226,16 +226,16 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             if self.halts() {
                 return Ok(false);
             }
-            self.skip_draws(draw.edges as usize, Some(draw.relation))?;
+            let edges = BatchEdges::OfRelation(draw.relation, draw.edges as usize);
+            self.skip_draws(edges)?;
         }
         self.ask(|| drawing.resume_after(trained, left))?;
         Ok(true)
     }
 
     /// Repeats the draws of a batch that is trained already, to advance the random stream.
-    fn skip_draws(&mut self, edges: usize, relation: Option<u32>) -> Result<(), RunError> {
-        self.work
-            .draw(edges, relation, &mut self.draws, &mut self.rng)
+    fn skip_draws(&mut self, edges: BatchEdges<'_>) -> Result<(), RunError> {
+        self.work.draw(edges, &mut self.draws, &mut self.rng)
     }
 
     /// Records a trained batch, in case the bucket is interrupted. With more batches than can be recorded, the bucket

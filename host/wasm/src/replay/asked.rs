@@ -2,8 +2,8 @@
 
 use pbg_core::loss::{LossState, ScheduleProgress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, FaultCause, Loss, RelationSampler, RunLength, SamplerFactory as _,
-    ScoreBlock, StrategyError,
+    BucketOrder as _, FaultCause, Loss, NegativeSampler as _, RelationSampler, RunLength,
+    SamplerFactory as _, ScoreBlock, StrategyError,
 };
 
 use super::{CallReplay, RecordedCall};
@@ -49,6 +49,13 @@ impl CallReplay {
                 sampler.begin_run(self.run);
                 let walk = sampler.create(counts, *batch_size, *seed);
                 Ok(walk.and_then(|mut walk| draw(walk.as_mut(), losses)))
+            }
+            RecordedCall::Distribution { candidates } => {
+                let mut sampler = plugin.into_negatives(&self.parameters)?;
+                sampler.begin_run(self.run);
+                Ok(sampler
+                    .distribution(candidates)
+                    .map(|parts| format!("a mixture of {} parts", parts.len())))
             }
             RecordedCall::Build if plugin.inspection().kind == PluginSlot::TracedOperator => {
                 plugin.into_operator(&self.parameters)?;

@@ -74,6 +74,7 @@ fn a_worker_that_panics_stops_the_others() {
     let strategies = Strategies {
         order: Box::new(Alone(id("alone"))),
         sampler: Box::new(Hardest(id("hardest"), 0)),
+        negatives: None,
         loss: GuardedLoss::new(Box::new(loss), None),
         fallbacks: Fallbacks::default(),
     };

@@ -27,7 +27,7 @@ _pbghost_names() {
     local command="${COMP_WORDS[*]:1:2}"
     case "${COMP_WORDS[at]},$key" in
         --set,) [[ "$command" == plugin* ]] || words="@KEYS@" ;;
-        --set,bucket_order | --set,relation_sampler | --set,loss_fn)
+        --set,bucket_order | --set,relation_sampler | --set,negative_sampler | --set,loss_fn)
             words="$(_pbghost_values "$key") $(_pbghost_own)" files=yes ;;
         --set,*)
             words="$(_pbghost_values "$key")"
@@ -37,7 +37,7 @@ _pbghost_names() {
                 return
             fi ;;
         --limit,) words="@LIMITS@" ;;
-        --plugin,) words="@ORDERS@ @SAMPLERS@ @LOSSES@ $(_pbghost_own)" files=yes ;;
+        --plugin,) words="@ORDERS@ @SAMPLERS@ @NEGATIVES@ @LOSSES@ $(_pbghost_own)" files=yes ;;
         --order,) words="@ORDERS@ $(_pbghost_own)" files=yes ;;
         *)
             case "$command,$cur" in

@@ -24,6 +24,7 @@ pub(super) fn script(schema: &Value) -> String {
         .replace("@LIMITS@", &limits.join(" "))
         .replace("@ORDERS@", &standard("bucket_order"))
         .replace("@SAMPLERS@", &standard("relation_sampler"))
+        .replace("@NEGATIVES@", &standard("negative_sampler"))
         .replace("@LOSSES@", &standard("loss_fn"))
         .replace("@VALUES@", values.trim_end())
 }

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use pbg_contract::{Timing, bench_loss, bench_operator, bench_order, bench_sampler};
+use pbg_contract::{
+    Timing, bench_loss, bench_negatives, bench_operator, bench_order, bench_sampler,
+};
 use pbg_core::strategy::StrategyError;
 use pbg_wasm::{Limits, LoadedPlugin, PluginSlot, Sandbox};
 use serde::Serialize;
@@ -164,6 +166,7 @@ fn measured(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
     match plugin.inspection().kind {
         PluginSlot::BucketOrder => order(plugin, parameters, args),
         PluginSlot::RelationSampler => sampler(plugin, parameters, args),
+        PluginSlot::NegativeSampler => negatives(plugin, parameters, args),
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => loss(plugin, parameters, args),
         PluginSlot::TracedOperator => operator(plugin, parameters, args),
         other => Err(Failure::message(
@@ -209,6 +212,25 @@ fn sampler(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Cal
         args.edges_per_second
     );
     Ok(Calls::new(rows, assumption))
+}
+
+/// Number of edges of a relation in a partition and pass.
+const RELATION_EDGES: u32 = 1000;
+
+fn negatives(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
+    let mut sampler = plugin.clone().into_negatives(parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let row = Row::new(
+        "distribution".to_owned(),
+        bench_negatives(&mut sampler, budget),
+        f64::from(RELATION_EDGES) / args.edges_per_second,
+    );
+    let assumption = format!(
+        "one distribution per relation, side and partition in a pass, for {RELATION_EDGES} edges trained at {} edges per \
+         second",
+        args.edges_per_second
+    );
+    Ok(Calls::new(std::iter::once(row), assumption))
 }
 
 /// Number of positives of a chunk, the default of configurations.

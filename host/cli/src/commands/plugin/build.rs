@@ -72,6 +72,7 @@ fn configured(plugin: &LoadedPlugin) -> Result<(), LoadError> {
         PluginSlot::RelationSampler => plugin.into_sampler(defaults).map(drop),
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => plugin.into_loss(defaults).map(drop),
         PluginSlot::TracedOperator => plugin.into_operator(defaults).map(drop),
+        PluginSlot::NegativeSampler => plugin.into_negatives(defaults).map(drop),
         _ => Ok(()),
     }
 }
@@ -88,6 +89,7 @@ fn with_export_hint(failure: Failure, manifest: &ProjectManifest) -> Failure {
         World::TracedLoss => "export_traced_loss",
         World::ComputedLoss => "export_computed_loss",
         World::TracedOperator => "export_traced_operator",
+        World::Negatives => "export_negatives",
     };
     failure.help(format!(
         "src/lib.rs must export the type of the plugin: `{export}!(TYPE);`"

@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use pbg_contract::{
-    ContractFinding, ContractReport, FindingOutcome, OrderInstance, check_loss, check_operator,
-    check_order, check_sampler, checked_dimension,
+    ContractFinding, ContractReport, FindingOutcome, NegativesInstance, OrderInstance, check_loss,
+    check_negatives, check_operator, check_order, check_sampler, checked_dimension,
 };
 use pbg_wasm::{LoadedPlugin, PluginInfo, PluginSlot};
 use serde::Serialize;
@@ -105,6 +105,15 @@ fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
             }))
         }
         PluginSlot::RelationSampler => Ok(check_sampler(&plugin.clone().into_sampler(parameters)?)),
+        PluginSlot::NegativeSampler => {
+            drop(plugin.clone().into_negatives(parameters)?);
+            Ok(check_negatives(|| -> NegativesInstance {
+                match plugin.clone().into_negatives(parameters) {
+                    Ok(sampler) => Ok(Box::new(sampler)),
+                    Err(error) => Err(error.to_string()),
+                }
+            }))
+        }
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => {
             let (loss, formula) = loading::loss(plugin, parameters)?;
             Ok(check_loss(loss.as_ref(), &formula))

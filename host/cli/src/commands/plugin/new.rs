@@ -43,6 +43,8 @@ enum KindArg {
     Order,
     /// Relation sampler: the relation type of the next batch.
     Sampler,
+    /// Negative sampler: how likely each entity is among the negatives, as a distribution.
+    Negatives,
     /// Loss of a positive with its negatives, as a formula.
     Loss,
     /// Operator with which a relation transforms an embedding, as a formula.
@@ -69,8 +71,13 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         (KindArg::Loss, false) => World::TracedLoss,
         (KindArg::Loss, true) => World::ComputedLoss,
         (KindArg::Operator, false) => World::TracedOperator,
+        (KindArg::Negatives, false) => World::Negatives,
         (KindArg::Operator, true) => {
             let text = "--computed is for losses: operators are always formulas";
+            return Err(Failure::message(kind::FailureKind::Usage, text));
+        }
+        (KindArg::Negatives, true) => {
+            let text = "--computed is for losses: negative samplers are always distributions";
             return Err(Failure::message(kind::FailureKind::Usage, text));
         }
         (KindArg::Order | KindArg::Sampler, true) => {

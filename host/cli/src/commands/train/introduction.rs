@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use clap::builder::styling::Style;
 use pbg_config::Config;
-use pbg_core::strategy::Loss;
+use pbg_core::strategy::Loss as _;
 use pbg_core::text::escaped_lines;
 use pbg_dataset::DatasetManifest;
 use pbg_model::ResolvedConfig;
+use pbg_train::Strategies;
 
 use crate::failure::Result;
 use crate::terminal::Terminal;
@@ -17,13 +18,17 @@ use crate::{format, model_summary};
 ///
 /// # Errors
 /// When the dataset lacks an edge set.
-pub(crate) fn print(resolved: &ResolvedConfig, loss: &dyn Loss, terminal: Terminal) -> Result<()> {
+pub(crate) fn print(
+    resolved: &ResolvedConfig,
+    strategies: &Strategies,
+    terminal: Terminal,
+) -> Result<()> {
     let config = resolved.config();
-    let needs = pbg_train::check(resolved, Some(loss))?;
+    let needs = pbg_train::check(resolved, Some(strategies))?;
     let memory = format::bytes(pbg_model::memory::total(&needs.memory));
     let lines = [
         ("dataset", graph(config, resolved.dataset().manifest())),
-        ("model", model(config, &loss.id().name)),
+        ("model", model(config, &strategies.loss.id().name)),
         (
             "memory",
             format!("at most {memory}; `pbg-host check` lists its parts"),

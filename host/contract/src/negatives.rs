@@ -1,0 +1,470 @@
+//! Checks of a negative sampler.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pbg_core::candidate_table::{CandidateCounts, CandidateMixture, CandidateTable};
+use pbg_core::graph::Side;
+use pbg_core::schedule::PassId;
+use pbg_core::seed::{StreamPurpose, stream};
+use pbg_core::strategy::{
+    CandidateWeights, CountedEdges, DistributionPart, NegativeCandidates, NegativeSampler,
+    RequiredData, StrategyError, check_distribution,
+};
+
+use crate::finding::ContractReport;
+use crate::timing::{Timing, time};
+
+/// Instance of a sampler under test, or the reason why it could not be created.
+pub type NegativesInstance = Result<Box<dyn NegativeSampler>, String>;
+
+/// Number of entities of the simulated partition.
+const ENTITIES: u32 = 60;
+/// Draws from each distribution.
+const DRAWS: u32 = 200_000;
+/// Standard normal quantile of the error probability of one test, 1 in 10 million.
+const QUANTILE: f64 = 5.2;
+
+/// Simulated partition: edges of each entity on a side, and with a relation.
+struct SimulatedCounts {
+    of_side: Vec<u32>,
+    seen: Vec<u32>,
+    edges: Vec<u32>,
+}
+
+impl SimulatedCounts {
+    /// Creates a partition in which every third entity is seen with the relation; `few`: only one is.
+    fn new(few: bool) -> Self {
+        let of_side = (0..ENTITIES).map(|entity| entity * entity % 37);
+        let seen = (0..ENTITIES).filter(|entity| entity % 3 == 1);
+        let seen: Vec<u32> = seen.take(if few { 1 } else { usize::MAX }).collect();
+        Self {
+            of_side: of_side.collect(),
+            edges: seen.iter().map(|entity| 1 + entity % 11).collect(),
+            seen,
+        }
+    }
+
+    fn view(&self) -> CandidateCounts<'_> {
+        CandidateCounts {
+            entities: ENTITIES,
+            of_side: &self.of_side,
+            seen: &self.seen,
+            edges: &self.edges,
+        }
+    }
+}
+
+/// Returns candidates of several relations, sides, partitions and passes, with the counts that they belong to.
+fn cases(required: RequiredData) -> Vec<(NegativeCandidates, SimulatedCounts)> {
+    let mut cases = Vec::new();
+    for (relation, few) in [(0, false), (3, true)] {
+        for side in Side::BOTH {
+            for epoch in [0, 5] {
+                let counts = SimulatedCounts::new(few);
+                let edges = counts.edges.iter().map(|&n| u64::from(n)).sum();
+                let (edges, seen) = match required.relation_counts {
+                    true => (edges, counts.seen.len() as u32),
+                    false => (0, 0),
+                };
+                let candidates = NegativeCandidates {
+                    relation,
+                    relation_name: format!("relation {relation}"),
+                    side,
+                    entity_type: "entity".to_owned(),
+                    partition: relation,
+                    entities: ENTITIES,
+                    edges,
+                    seen,
+                    pass: PassId {
+                        epoch,
+                        edge_set: 0,
+                        edge_chunk: 0,
+                    },
+                };
+                cases.push((candidates, counts));
+            }
+        }
+    }
+    cases
+}
+
+/// Checks a negative sampler on relations with few and many candidates.
+pub fn check_negatives(create: impl Fn() -> NegativesInstance) -> ContractReport {
+    let mut report = ContractReport::default();
+    let Some(mut sampler) = report.unless_broken("distributes", create()) else {
+        return report;
+    };
+    let required = sampler.required();
+    report.add_note("requires", describe(required));
+    if required.is_nothing() {
+        report.add_promise(
+            "distributes",
+            Ok("uniform negatives: it requires nothing, so a run does not ask it".to_owned()),
+        );
+        return report;
+    }
+    let cases = cases(required);
+    let asked = cases
+        .iter()
+        .map(|(candidates, _)| ask(sampler.as_mut(), candidates));
+    let asked: Result<Vec<_>, String> = asked.collect();
+    let Some(answers) = report.unless_broken("distributes", asked) else {
+        return report;
+    };
+    let count = cases.len();
+    report.add_promise("distributes", Ok(format!("{count} valid distributions")));
+    report.add_promise(
+        "deterministic",
+        again(&create, sampler.as_mut(), &cases, &answers),
+    );
+    report.add_promise("frequencies", frequencies(&cases, &answers));
+    report
+}
+
+fn describe(required: RequiredData) -> String {
+    let kinds = [
+        (required.side_counts, "edges of each entity"),
+        (
+            required.relation_counts,
+            "edges of each entity with each relation",
+        ),
+        (required.names, "names of entities"),
+    ];
+    let kinds = kinds.iter().filter(|(wanted, _)| *wanted);
+    let kinds: Vec<&str> = kinds.map(|(_, kind)| *kind).collect();
+    match kinds.is_empty() {
+        true => "nothing".to_owned(),
+        false => kinds.join(", "),
+    }
+}
+
+fn ask(
+    sampler: &mut dyn NegativeSampler,
+    candidates: &NegativeCandidates,
+) -> Result<Vec<DistributionPart>, String> {
+    let shown = || format!("{}, {:?}", candidates.relation_name, candidates.side);
+    let parts = sampler.distribution(candidates);
+    let parts =
+        parts.map_err(|fault| format!("{}: {}: {}", shown(), fault.function, fault.reason))?;
+    check_distribution(&parts, sampler.required())
+        .map_err(|broken| format!("{}: {broken}", shown()))?;
+    Ok(parts)
+}
+
+/// Checks that the same candidates have the same distribution, whatever was asked before.
+fn again(
+    create: &impl Fn() -> NegativesInstance,
+    sampler: &mut dyn NegativeSampler,
+    cases: &[(NegativeCandidates, SimulatedCounts)],
+    answers: &[Vec<DistributionPart>],
+) -> Result<String, String> {
+    for ((candidates, _), before) in cases.iter().zip(answers).rev() {
+        let mut fresh = create()?;
+        for (which, answer) in [
+            ("asked again", ask(sampler, candidates)?),
+            (
+                "asked of another instance",
+                ask(fresh.as_mut(), candidates)?,
+            ),
+        ] {
+            if answer != *before {
+                return Err(format!(
+                    "{}, {:?}: the distribution differs when {which}; it may depend on the arguments and the \
+                     configuration alone",
+                    candidates.relation_name, candidates.side
+                ));
+            }
+        }
+    }
+    Ok(format!(
+        "the same distributions again, {} times",
+        cases.len()
+    ))
+}
+
+/// Compares how often the host draws each entity with its probability, by Pearson's chi-square. The limit is exceeded
+/// by chance once in 10 million tests.
+fn frequencies(
+    cases: &[(NegativeCandidates, SimulatedCounts)],
+    answers: &[Vec<DistributionPart>],
+) -> Result<String, String> {
+    let mut closest = f64::INFINITY;
+    for (number, ((candidates, counts), parts)) in (0..).zip(cases.iter().zip(answers)) {
+        let probabilities = probabilities(parts, counts);
+        let mut rng = stream(number, StreamPurpose::Negatives, &[]);
+        let mixture = mixture(parts, counts);
+        let mut drawn = vec![0_u64; ENTITIES as usize];
+        for _ in 0..DRAWS {
+            drawn[mixture.draw(&mut rng) as usize] += 1;
+        }
+        let (chi, degrees) = chi_square(&drawn, &probabilities)?;
+        let limit = chi_square_limit(degrees);
+        if chi > limit {
+            return Err(format!(
+                "{}, {:?}: {DRAWS} draws differ from the distribution: chi-square {chi:.1} of {degrees} degrees of \
+                 freedom, above {limit:.1}",
+                candidates.relation_name, candidates.side
+            ));
+        }
+        closest = closest.min(limit - chi);
+    }
+    Ok(format!(
+        "{DRAWS} draws from each of {} distributions have its probabilities: chi-square at least {closest:.1} below its \
+         limit,\nwhich a correct sampler exceeds once in 10 million tests",
+        cases.len()
+    ))
+}
+
+/// Returns the offset of a listed name: the simulated partition has the listed entities, in their order.
+fn offsets(parts: &[DistributionPart]) -> BTreeMap<&str, u32> {
+    let lists = parts.iter().filter_map(|part| match &part.weights {
+        CandidateWeights::Listed { names, .. } => Some(names),
+        _ => None,
+    });
+    let names = lists.flatten().map(String::as_str);
+    names.zip(0..ENTITIES).collect()
+}
+
+fn mixture(parts: &[DistributionPart], counts: &SimulatedCounts) -> CandidateMixture {
+    let offsets = offsets(parts);
+    let parts = parts.iter().filter_map(|part| {
+        let offset = |name: &str| offsets.get(name).copied();
+        let table = CandidateTable::of_weights(&part.weights, counts.view(), offset)?;
+        Some((part.fraction, Arc::new(table)))
+    });
+    CandidateMixture::new(parts.collect(), ENTITIES)
+}
+
+/// Returns the probability of each entity, computed from the definition and not from the host's tables.
+fn probabilities(parts: &[DistributionPart], counts: &SimulatedCounts) -> Vec<f64> {
+    let offsets = offsets(parts);
+    let mut mixed = Vec::new();
+    for part in parts {
+        let mut weights = vec![0.0; ENTITIES as usize];
+        match &part.weights {
+            CandidateWeights::Uniform => weights.fill(1.0),
+            CandidateWeights::Counted { edges, power } => {
+                let pairs: Vec<(u32, u32)> = match edges {
+                    CountedEdges::OfSide => (0..).zip(counts.of_side.iter().copied()).collect(),
+                    CountedEdges::OfRelation => {
+                        let seen = counts.seen.iter().copied();
+                        seen.zip(counts.edges.iter().copied()).collect()
+                    }
+                };
+                for (entity, edges) in pairs.into_iter().filter(|(_, edges)| *edges > 0) {
+                    weights[entity as usize] = f64::from(edges).powf(*power);
+                }
+            }
+            CandidateWeights::Listed {
+                names,
+                weights: given,
+            } => {
+                for (at, name) in names.iter().enumerate() {
+                    if let Some(&offset) = offsets.get(name.as_str()) {
+                        weights[offset as usize] = given.get(at).map_or(1.0, |&w| f64::from(w));
+                    }
+                }
+            }
+        }
+        let total: f64 = weights.iter().sum();
+        if total > 0.0 {
+            mixed.push((part.fraction, total, weights));
+        }
+    }
+    if mixed.is_empty() {
+        return vec![1.0 / f64::from(ENTITIES); ENTITIES as usize];
+    }
+    let fractions: f64 = mixed.iter().map(|(fraction, ..)| fraction).sum();
+    let entity = |entity: usize| {
+        let parts = mixed.iter();
+        let parts =
+            parts.map(|(fraction, total, weights)| fraction / fractions * weights[entity] / total);
+        parts.sum()
+    };
+    (0..ENTITIES as usize).map(entity).collect()
+}
+
+/// Returns Pearson's chi-square and its degrees of freedom. Entities that are expected less than five times are pooled.
+///
+/// # Errors
+/// Names an entity that was drawn although its probability is 0.
+fn chi_square(drawn: &[u64], probabilities: &[f64]) -> Result<(f64, u32), String> {
+    let (mut chi, mut cells) = (0.0, 0);
+    let (mut rare, mut rarely) = (0.0, 0);
+    let mut add = |seen: u64, expected: f64| {
+        chi += (seen as f64 - expected).powi(2) / expected;
+        cells += 1;
+    };
+    for (entity, (&seen, &probability)) in drawn.iter().zip(probabilities).enumerate() {
+        let expected = probability * f64::from(DRAWS);
+        if probability == 0.0 && seen > 0 {
+            return Err(format!(
+                "entity {entity} has probability 0, but was drawn {seen} times"
+            ));
+        }
+        if expected >= 5.0 {
+            add(seen, expected);
+        } else {
+            rare += expected;
+            rarely += seen;
+        }
+    }
+    if rare >= 5.0 {
+        add(rarely, rare);
+    }
+    Ok((chi, (cells as u32).saturating_sub(1)))
+}
+
+/// Returns the value that chi-square exceeds with the error probability of [`QUANTILE`] (Wilson, Hilferty 1931).
+fn chi_square_limit(degrees: u32) -> f64 {
+    if degrees == 0 {
+        return 1e-6;
+    }
+    let degrees = f64::from(degrees);
+    let spread = 2.0 / (9.0 * degrees);
+    degrees * (1.0 - spread + QUANTILE * spread.sqrt()).powi(3)
+}
+
+/// Times one call of `distribution`.
+///
+/// # Errors
+/// The first error of the sampler.
+pub fn bench_negatives(
+    sampler: &mut dyn NegativeSampler,
+    budget: Duration,
+) -> Result<Timing, StrategyError> {
+    let cases = cases(sampler.required());
+    let mut next = 0;
+    time(budget, || {
+        let (candidates, _) = &cases[next % cases.len()];
+        next += 1;
+        sampler.distribution(candidates).map(drop)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FindingOutcome;
+    use pbg_core::strategy::StrategyId;
+
+    /// Sampler with fixed answers; `moody`: the fraction changes from call to call.
+    struct Fixed {
+        id: StrategyId,
+        required: RequiredData,
+        parts: Vec<DistributionPart>,
+        moody: bool,
+    }
+
+    impl NegativeSampler for Fixed {
+        fn id(&self) -> &StrategyId {
+            &self.id
+        }
+
+        fn required(&self) -> RequiredData {
+            self.required
+        }
+
+        fn distribution(
+            &mut self,
+            _: &NegativeCandidates,
+        ) -> Result<Vec<DistributionPart>, StrategyError> {
+            if self.moody {
+                self.parts[0].fraction += 1.0;
+            }
+            Ok(self.parts.clone())
+        }
+    }
+
+    fn checked(parts: &[(f64, CandidateWeights)], moody: bool) -> ContractReport {
+        let parts = parts.iter().cloned();
+        let parts: Vec<_> = parts
+            .map(|(fraction, weights)| DistributionPart { fraction, weights })
+            .collect();
+        check_negatives(|| {
+            Ok(Box::new(Fixed {
+                id: StrategyId {
+                    name: "fixed".to_owned(),
+                    version: "1".to_owned(),
+                    sha256: String::new(),
+                },
+                required: RequiredData {
+                    side_counts: true,
+                    relation_counts: true,
+                    names: true,
+                },
+                parts: parts.clone(),
+                moody,
+            }))
+        })
+    }
+
+    fn outcome(report: &ContractReport, promise: &str) -> FindingOutcome {
+        let mut findings = report.findings().iter();
+        let found = findings.find(|finding| finding.promise == promise);
+        found.unwrap_or_else(|| panic!("{report:?}")).outcome
+    }
+
+    #[test]
+    fn every_kind_of_weights_is_drawn_as_it_says() {
+        let counted = |edges, power| CandidateWeights::Counted { edges, power };
+        let report = checked(
+            &[
+                (1.0, CandidateWeights::Uniform),
+                (3.0, counted(CountedEdges::OfSide, 0.75)),
+                (2.0, counted(CountedEdges::OfRelation, 2.0)),
+                (
+                    0.5,
+                    CandidateWeights::Listed {
+                        names: vec!["a".to_owned(), "b".to_owned()],
+                        weights: vec![1.0, 9.0],
+                    },
+                ),
+            ],
+            false,
+        );
+        assert_eq!(report.broken(), 0, "{report:?}");
+        assert_eq!(outcome(&report, "frequencies"), FindingOutcome::Kept);
+    }
+
+    #[test]
+    fn an_answer_that_changes_is_found() {
+        let parts = [
+            (1.0, CandidateWeights::Uniform),
+            (
+                1.0,
+                CandidateWeights::Counted {
+                    edges: CountedEdges::OfSide,
+                    power: 1.0,
+                },
+            ),
+        ];
+        let report = checked(&parts, true);
+        assert_eq!(outcome(&report, "deterministic"), FindingOutcome::Broken);
+        let report = checked(&[(f64::NAN, CandidateWeights::Uniform)], false);
+        assert_eq!(outcome(&report, "distributes"), FindingOutcome::Broken);
+    }
+
+    #[test]
+    fn other_frequencies_are_found() {
+        let probabilities = vec![0.25; 4];
+        let drawn = |first: u64| {
+            let rest = (u64::from(DRAWS) - first) / 3;
+            [first, rest, rest, rest]
+        };
+        let (chi, degrees) = chi_square(&drawn(50_000), &probabilities).unwrap();
+        assert!(chi < chi_square_limit(degrees), "{chi}");
+        let (chi, degrees) = chi_square(&drawn(52_000), &probabilities).unwrap();
+        assert!(chi > chi_square_limit(degrees), "{chi}");
+        assert!(chi_square(&[1, 2], &[1.0, 0.0]).is_err());
+    }
+
+    #[test]
+    fn the_limit_is_that_of_the_tables() {
+        // Quantiles of the chi-square distribution at 1 - 1e-7, from tables: 28.4 for 1 degree, 77.2 for 20.
+        assert!((chi_square_limit(1) / 28.4 - 1.0).abs() < 0.05);
+        assert!((chi_square_limit(20) / 77.2 - 1.0).abs() < 0.15);
+    }
+}

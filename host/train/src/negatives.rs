@@ -1,0 +1,261 @@
+//! Negatives of a bucket: asks the negative sampler for distributions, and keeps the tables from which batches draw.
+//!
+//! The counts of a partition are read from the dataset when a bucket first needs them, and kept while there is room for as
+//! many partitions as the buffer has. They do not depend on when they are read or by which trainer, so every trainer and
+//! every resumed run draws alike.
+
+mod counts;
+mod memory;
+mod tables;
+
+use pbg_core::candidate_table::CandidateMixture;
+use pbg_core::graph::{Bucket, Side};
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{NegativeCandidates, NegativeSampler, RequiredData};
+use pbg_dataset::EdgeSet;
+use pbg_model::blueprint::Blueprint;
+use pbg_model::error::RunError;
+use pbg_model::resolved::ResolvedConfig;
+
+use self::counts::EntityCounts;
+use self::tables::{DistributionAnswers, build_mixtures};
+
+pub(crate) use self::memory::table_bytes;
+
+/// The entities of one partition that replace one side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CandidateSet {
+    /// Entity type, an index into the layout's types.
+    pub(crate) entity: usize,
+    /// Side that they replace.
+    pub(crate) side: Side,
+    /// Partition of the entity type.
+    pub(crate) partition: u32,
+}
+
+/// Tables of the partitions that were trained last.
+#[derive(Debug)]
+pub(crate) struct NegativeTables {
+    required: RequiredData,
+    /// Whether the sampler requires nothing.
+    uniform: bool,
+    /// The partition that was used last is the last one.
+    kept: Vec<SetTables>,
+}
+
+/// Counts of a candidate set, and the mixtures that follow from them.
+#[derive(Debug)]
+struct SetTables {
+    set: CandidateSet,
+    counts: EntityCounts,
+    /// Relations with this entity type on this side that have uniform negatives.
+    relations: Vec<u32>,
+    /// Pass for which the sampler was asked last.
+    pass: Option<PassId>,
+    /// Fingerprint of its answers.
+    answers: Option<u64>,
+    /// Mixture of each relation, in the order of `relations`.
+    mixtures: Vec<CandidateMixture>,
+}
+
+/// Distributions of the negatives of a bucket.
+#[derive(Debug)]
+pub(crate) struct BucketNegatives<'a> {
+    /// Mixture of each relation, by side; `None` for a relation without uniform negatives on the side.
+    mixtures: [Vec<Option<&'a CandidateMixture>>; 2],
+}
+
+impl BucketNegatives<'_> {
+    /// Returns the distribution of the entities that replace `side` of `relation`.
+    pub(crate) fn mixture(&self, side: Side, relation: u32) -> Option<&CandidateMixture> {
+        let of_side = &self.mixtures[side as usize];
+        of_side.get(relation as usize).copied().flatten()
+    }
+}
+
+impl NegativeTables {
+    /// Creates tables for samplers that require `required`.
+    pub(crate) fn new(required: RequiredData) -> Self {
+        Self {
+            required,
+            uniform: required.is_nothing(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// Forgets all answers, because another sampler gives the next ones.
+    pub(crate) fn forget_answers(&mut self) {
+        for kept in &mut self.kept {
+            (kept.pass, kept.answers) = (None, None);
+        }
+    }
+
+    /// Asks for the distributions of a bucket's negatives, unless those of the pass are known.
+    ///
+    /// # Errors
+    /// When the sampler fails, or edges or names cannot be read.
+    pub(crate) fn ask(
+        &mut self,
+        sampler: &mut dyn NegativeSampler,
+        resolved: &ResolvedConfig,
+        edge_sets: &[EdgeSet],
+        pass: PassId,
+        bucket: Bucket,
+    ) -> Result<(), RunError> {
+        self.uniform = sampler.required().is_nothing();
+        if self.uniform {
+            return Ok(());
+        }
+        for set in candidate_sets(resolved.blueprint(), bucket) {
+            self.use_set(set, resolved, edge_sets)?;
+            if let Some(tables) = self.kept.last_mut().filter(|kept| kept.pass != Some(pass)) {
+                tables.ask(sampler, resolved, pass)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the distributions of the bucket that was asked about last; `None` if they are uniform.
+    pub(crate) fn of_bucket(
+        &self,
+        blueprint: &Blueprint,
+        bucket: Bucket,
+    ) -> Option<BucketNegatives<'_>> {
+        if self.uniform {
+            return None;
+        }
+        let sets = candidate_sets(blueprint, bucket);
+        let relations = blueprint.relation_names.len();
+        let mut mixtures = [vec![None; relations], vec![None; relations]];
+        for kept in self.kept.iter().filter(|kept| sets.contains(&kept.set)) {
+            let of_side = &mut mixtures[kept.set.side as usize];
+            for (&relation, mixture) in kept.relations.iter().zip(&kept.mixtures) {
+                of_side[relation as usize] = Some(mixture);
+            }
+        }
+        Some(BucketNegatives { mixtures })
+    }
+
+    /// Makes the tables of `set` the last ones, after counting its edges unless they are kept.
+    fn use_set(
+        &mut self,
+        set: CandidateSet,
+        resolved: &ResolvedConfig,
+        edge_sets: &[EdgeSet],
+    ) -> Result<(), RunError> {
+        if let Some(at) = self.kept.iter().position(|kept| kept.set == set) {
+            let kept = self.kept.remove(at);
+            self.kept.push(kept);
+            return Ok(());
+        }
+        let alike = |kept: &SetTables| kept.set.entity == set.entity && kept.set.side == set.side;
+        let room = resolved.config().buffer_partitions as usize;
+        if self.kept.iter().filter(|kept| alike(kept)).count() >= room
+            && let Some(oldest) = self.kept.iter().position(alike)
+        {
+            self.kept.remove(oldest);
+        }
+        let blueprint = resolved.blueprint();
+        self.kept.push(SetTables {
+            set,
+            counts: EntityCounts::read(self.required, set, blueprint, edge_sets)?,
+            relations: relations_of(blueprint, set.entity, set.side),
+            pass: None,
+            answers: None,
+            mixtures: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
+impl SetTables {
+    /// Asks the sampler for the distributions of `pass`, and builds the tables again if they have changed.
+    fn ask(
+        &mut self,
+        sampler: &mut dyn NegativeSampler,
+        resolved: &ResolvedConfig,
+        pass: PassId,
+    ) -> Result<(), RunError> {
+        let blueprint = resolved.blueprint();
+        let entity_type = &blueprint.layout.types[self.set.entity];
+        let mut answers = DistributionAnswers::default();
+        for &relation in &self.relations {
+            let (edges, seen) = self.counts.of_relation(relation);
+            let candidates = NegativeCandidates {
+                relation,
+                relation_name: blueprint.relation_names[relation as usize].clone(),
+                side: self.set.side,
+                entity_type: entity_type.name.clone(),
+                partition: self.set.partition,
+                entities: self.counts.entities,
+                edges,
+                seen,
+                pass,
+            };
+            let parts = sampler.distribution(&candidates)?;
+            answers
+                .add(parts)
+                .map_err(|broken| fault(sampler, broken))?;
+        }
+        let fingerprint = answers.fingerprint();
+        if self.answers != Some(fingerprint) {
+            self.mixtures = Vec::new();
+            let offsets =
+                answers.offsets(resolved.dataset(), &entity_type.name, self.set.partition)?;
+            let offsets = offsets.map_err(|broken| fault(sampler, broken))?;
+            self.mixtures = build_mixtures(&answers, &offsets, &self.counts, &self.relations);
+            self.answers = Some(fingerprint);
+        }
+        self.pass = Some(pass);
+        Ok(())
+    }
+}
+
+/// Returns the error that `sampler` has returned an invalid distribution.
+fn fault(sampler: &dyn NegativeSampler, reason: String) -> RunError {
+    pbg_core::strategy::StrategyError {
+        strategy: sampler.id().clone(),
+        function: "distribution",
+        reason: reason.into(),
+        cause: pbg_core::strategy::FaultCause::Strategy,
+    }
+    .into()
+}
+
+/// Returns the candidate sets from which the batches of a bucket draw.
+fn candidate_sets(blueprint: &Blueprint, bucket: Bucket) -> Vec<CandidateSet> {
+    let mut sets = Vec::new();
+    for (entity, side) in drawn_types(blueprint) {
+        sets.push(CandidateSet {
+            entity,
+            side,
+            partition: blueprint.layout.partition(entity, side, bucket),
+        });
+    }
+    sets
+}
+
+/// Returns the entity types from which some relation draws negatives, with the side that they replace.
+fn drawn_types(blueprint: &Blueprint) -> Vec<(usize, Side)> {
+    let types = 0..blueprint.layout.types.len();
+    let both = types.flat_map(|entity| Side::BOTH.map(|side| (entity, side)));
+    both.filter(|&(entity, side)| {
+        let mut relations = blueprint.spec.relations.iter();
+        relations.any(|relation| {
+            relation.entity(side) == entity && blueprint.spec.uniform_negatives(relation, side) > 0
+        })
+    })
+    .collect()
+}
+
+/// Returns the relations that draw negatives of entity type `entity` for `side`.
+fn relations_of(blueprint: &Blueprint, entity: usize, side: Side) -> Vec<u32> {
+    let spec = &blueprint.spec;
+    let relations = 0..blueprint.relation_names.len() as u32;
+    relations
+        .filter(|&relation| {
+            let relation = spec.relation(relation);
+            relation.entity(side) == entity && spec.uniform_negatives(relation, side) > 0
+        })
+        .collect()
+}
