@@ -248,6 +248,20 @@ fn samplers_in_every_language_keep_their_promises_and_train() {
     all_train(&place, &components);
 }
 
+/// The templates give the same distributions, from which a run draws the same negatives in every language.
+#[test]
+fn the_same_negatives_in_every_language() {
+    let place = Workplace::with_dataset(CONFIG);
+    let components = in_every_language(&place, "negatives");
+    let mut first = None;
+    for component in &components {
+        let (manifest, files) = trained(&place, component);
+        assert!(manifest.contains(name_of(component)), "{manifest}");
+        let expected = first.get_or_insert_with(|| files.clone());
+        assert!(files == *expected, "{}", component.display());
+    }
+}
+
 #[test]
 fn losses_in_every_language_keep_their_promises_and_train() {
     let place = Workplace::with_dataset(CONFIG);
@@ -294,7 +308,7 @@ fn the_tests_of_new_projects_pass() {
     };
     let (node, clang) = (has("node"), has("clang"));
     passes(&new("computed", "rust"), "cargo", &["test"]);
-    for kind in ["order", "sampler", "loss", "operator"] {
+    for kind in ["order", "sampler", "negatives", "loss", "operator"] {
         passes(&new(kind, "rust"), "cargo", &["test"]);
         passes(&new(kind, "python"), "python3", &["-m", "unittest"]);
         let (js, c) = (new(kind, "js"), new(kind, "c"));

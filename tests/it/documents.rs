@@ -187,6 +187,19 @@ fn every_order_and_loss_has_a_row_in_its_document() {
         installed.map(str::to_owned).collect(),
         "docs/plugins/operators.md"
     );
+    let negatives = document("docs/plugins/negatives.md");
+    let head = "| name | which entities are drawn | parameters |";
+    let rows = table(&negatives, head);
+    let described: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|row| row[1].split('`').nth(1))
+        .collect();
+    let installed = standard(&[PluginSlot::NegativeSampler]);
+    assert_eq!(
+        described,
+        installed.into_iter().collect(),
+        "docs/plugins/negatives.md"
+    );
     for name in standard(&[PluginSlot::ComputedLoss]) {
         assert!(code(&losses).contains(name), "losses.md lacks {name}");
     }

@@ -41,6 +41,7 @@ mod listed_candidates;
 mod map;
 mod memory_limits;
 mod missing_edges;
+mod negatives;
 #[path = "../object_store.rs"]
 mod object_store;
 mod object_stores;

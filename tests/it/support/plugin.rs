@@ -84,6 +84,24 @@ pub(crate) fn greedy_sampler() -> Vec<u8> {
     )
 }
 
+/// Returns a negative sampler that requires counts of the side, and whose `distribution` has this body.
+pub(crate) fn negatives(body: &str) -> Vec<u8> {
+    let common = common(NAME, 2, DESCRIBE);
+    encode(
+        "degree",
+        &format!(
+            r#"(module
+            {common}
+            (func (export "pbg:plugin/negative-distribution@0.1.0#configure") (param i32 i32) (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/negative-distribution@0.1.0#require") (result i32)
+                (i32.store (i32.const 128) (i32.const 256)) (i32.const 128))
+            (func (export "pbg:plugin/negative-distribution@0.1.0#distribution")
+                (param i32 i32 i32 i32 i32 i32 i32 i32 i64 i32 i32 i32 i32) (result i32) {body}))"#
+        ),
+    )
+}
+
 /// Returns what every module has: memory, a `cabi_realloc` that allocates from `$free` on, and a `describe` with this
 /// body, which finds version, summary and name at 40, 48 and 192.
 pub(super) fn common(name: &str, pages: u32, describe: &str) -> String {

@@ -212,7 +212,8 @@ impl Maker {
         if per_chunk == 0 && dice.once_in(2) {
             key("chunk_size = 4".to_owned());
         }
-        if dice.once_in(4) {
+        let from_bucket = dice.once_in(4);
+        if from_bucket {
             key("negatives_from = \"bucket\"".to_owned());
         }
         if dice.once_in(5) {
@@ -256,6 +257,13 @@ impl Maker {
             key("lr_schedule.warmup_epochs = 0.7".to_owned());
             let decay = self.later.pick(&["constant", "linear", "cosine"]);
             key(format!("lr_schedule.decay = {decay:?}"));
+        }
+        if !from_bucket && self.later.once_in(2) {
+            let samplers = ["degree", "types_seen"];
+            key(format!(
+                "negative_sampler = {:?}",
+                self.later.pick(&samplers)
+            ));
         }
         key(format!(
             "\n[execution]\nprefetch = {}\nupdate = {:?}",

@@ -2,7 +2,10 @@
 
 use crate::sandbox::support::{Guest, list, load, pass, sandbox};
 use pbg_core::graph::{Bucket, Side};
-use pbg_core::strategy::{BucketOrder as _, Pass, SamplerFactory as _};
+use pbg_core::schedule::PassId;
+use pbg_core::strategy::{
+    BucketOrder as _, NegativeCandidates, NegativeSampler as _, Pass, SamplerFactory as _,
+};
 use pbg_plugin_sdk as sdk;
 use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, standard_plugins};
 use serde_json::{Value, json};
@@ -88,6 +91,38 @@ fn the_sandbox_changes_no_answer() {
     assert_same_draws::<proportional::Proportional>(&sandbox, "proportional");
     assert_same_draws::<round_robin::RoundRobin>(&sandbox, "round_robin");
     assert_same_draws::<uniform::Uniform>(&sandbox, "uniform");
+    assert_same_distributions::<degree::Degree>(&sandbox, "degree");
+    assert_same_distributions::<types_seen::TypesSeen>(&sandbox, "types_seen");
+}
+
+/// Compares the distributions of several candidates with those of the native twin.
+fn assert_same_distributions<S: sdk::NegativeSampler>(sandbox: &Sandbox, name: &str) {
+    let source = PluginSource::resolve(name).expect("a standard plugin");
+    let plugin = sandbox.open(source).expect("it loads");
+    let mut sampler = plugin.into_negatives(&Value::Null).expect("a sampler");
+    for (entities, edges, seen) in [(1, 0, 0), (100, 50, 20)] {
+        let candidates = sdk::NegativeCandidates {
+            entities,
+            edges,
+            seen,
+            ..sdk::NegativeCandidates::example()
+        };
+        let answer = sampler.distribution(&NegativeCandidates {
+            relation: candidates.relation,
+            relation_name: candidates.relation_name.clone(),
+            side: Side::Rhs,
+            entity_type: candidates.entity_type.clone(),
+            partition: candidates.partition,
+            entities,
+            edges,
+            seen,
+            pass: PassId::default(),
+        });
+        let expected = sdk::testing::assert_distribution::<S>(&candidates);
+        // The host and the SDK show equal parts alike.
+        let shown = format!("{:?}", answer.expect("a distribution"));
+        assert_eq!(shown, format!("{expected:?}"), "{name}");
+    }
 }
 
 /// Compares the draws of several shares; batch number `i` has the loss `1 / (1 + i)`, as in the native twin.

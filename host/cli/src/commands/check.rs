@@ -75,6 +75,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let needs = pbg_train::check(&resolved, Some(&filled.strategies))?;
     let unseen = pbg_train::verify(&resolved)?;
     let next = pbg_train::verify_checkpoint(&resolved, &filled.strategies, args.allow.allowed())?;
+    let negatives = filled.strategies.negatives.as_ref();
+    let negatives = negatives.filter(|sampler| !sampler.required().is_nothing());
+    let negatives = negatives.map(|sampler| sampler.id().to_string());
     let mut order = filled.strategies.order;
     let plan = match pbg_train::too_large_to_plan(&resolved) {
         None => pbg_train::first_plan(&resolved, order.as_mut()).map(Some),
@@ -100,6 +103,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         order: order.id().to_string(),
         plan,
         planning_bytes: pbg_train::too_large_to_plan(&resolved),
+        negatives,
         together: together.transpose()?,
         time: match args.time {
             true => Some(measure_epoch(&resolved, &given, terminal)?),
@@ -146,6 +150,9 @@ struct Report {
     /// Memory in bytes that asking the order takes, if that is too much for a check.
     #[serde(skip_serializing_if = "Option::is_none")]
     planning_bytes: Option<u64>,
+    /// Negative sampler, unless it is uniform.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    negatives: Option<String>,
     /// Entities and relations of untrained edge sets that no trained edge has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unseen: BTreeMap<String, UnseenCounts>,
@@ -218,7 +225,7 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         .map_or(Ok(()), |rounds| print_together(out, &rounds))
 }
 
-/// Prints the cost of a pass, or why the order was not asked.
+/// Prints the cost of a pass, or why the order was not asked, and the negative sampler.
 fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let order = &report.order;
     if let Some(PlanCost {
@@ -241,6 +248,9 @@ fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
             "bucket order {order}: not asked, since a plan of so many buckets takes up to {bytes} of memory; \
              `pbg-host orders compare` asks it"
         )?;
+    }
+    if let Some(negatives) = &report.negatives {
+        writeln!(out, "negative sampler {negatives}")?;
     }
     Ok(())
 }

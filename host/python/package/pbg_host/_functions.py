@@ -135,7 +135,10 @@ def undecorated(thing: Any, kind: Kind) -> UsageError:
     return UsageError(f"{_called(thing)} is not a valid {kind}", help=help)
 
 
-_ONLY_COMPONENTS = {pbg_plugin.Sampler: ("a relation sampler", "sampler")}
+_ONLY_COMPONENTS = {
+    pbg_plugin.Sampler: ("a relation sampler", "sampler"),
+    pbg_plugin.NegativeSampler: ("a negative sampler", "negatives"),
+}
 
 
 def component_only(thing: Any) -> tuple[str, str] | None:

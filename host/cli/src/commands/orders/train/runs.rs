@@ -277,6 +277,8 @@ impl Runs<'_> {
         if !config.dynamic_relations {
             plugins.push(("relation sampler", strategies.sampler.id().clone()));
         }
+        let negatives = strategies.negatives.iter();
+        plugins.extend(negatives.map(|sampler| ("negative sampler", sampler.id().clone())));
         Ok(plugins)
     }
 
