@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pbg_core::candidate_table::{CandidateCounts, CandidateMixture, CandidateTable};
+use pbg_core::candidate_table::{CandidateMixture, CandidateTable, CountedEntities};
 use pbg_core::graph::Side;
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{StreamPurpose, stream};
@@ -46,8 +46,8 @@ impl SimulatedCounts {
         }
     }
 
-    fn view(&self) -> CandidateCounts<'_> {
-        CandidateCounts {
+    fn view(&self) -> CountedEntities<'_> {
+        CountedEntities {
             entities: ENTITIES,
             of_side: &self.of_side,
             seen: &self.seen,

@@ -12,7 +12,7 @@ use crate::strategy::{CandidateWeights, CountedEdges};
 
 /// Numbers of edges of a partition's entities, from which weights follow.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct CandidateCounts<'a> {
+pub struct CountedEntities<'a> {
     /// Number of entities.
     pub entities: u32,
     /// Edges of each entity with any relation.
@@ -60,7 +60,7 @@ impl CandidateTable {
     #[must_use]
     pub fn of_weights(
         weights: &CandidateWeights,
-        counts: CandidateCounts<'_>,
+        counts: CountedEntities<'_>,
         offset: impl Fn(&str) -> Option<u32>,
     ) -> Option<Self> {
         match weights {
@@ -316,7 +316,7 @@ mod tests {
     fn entities_without_edges_have_no_weight() {
         assert_eq!(powers(&[0, 1, 4], 0.5), [0.0, 1.0, 2.0]);
         assert_eq!(powers(&[0, 3], -1.0), [0.0, 1.0 / 3.0]);
-        let counts = CandidateCounts {
+        let counts = CountedEntities {
             entities: 3,
             of_side: &[0, 5, 7],
             seen: &[],

@@ -4,6 +4,7 @@
 //! many partitions as the buffer has. They do not depend on when they are read or by which trainer, so every trainer and
 //! every resumed run draws alike.
 
+mod candidate_set;
 mod counts;
 mod memory;
 mod tables;
@@ -17,21 +18,11 @@ use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
 
+use self::candidate_set::{CandidateSet, candidate_sets, relations_of};
 use self::counts::EntityCounts;
 use self::tables::{DistributionAnswers, build_mixtures};
 
 pub(crate) use self::memory::table_bytes;
-
-/// The entities of one partition that replace one side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct CandidateSet {
-    /// Entity type, an index into the layout's types.
-    pub(crate) entity: usize,
-    /// Side that they replace.
-    pub(crate) side: Side,
-    /// Partition of the entity type.
-    pub(crate) partition: u32,
-}
 
 /// Tables of the partitions that were trained last.
 #[derive(Debug)]
@@ -220,42 +211,4 @@ fn fault(sampler: &dyn NegativeSampler, reason: String) -> RunError {
         cause: pbg_core::strategy::FaultCause::Strategy,
     }
     .into()
-}
-
-/// Returns the candidate sets from which the batches of a bucket draw.
-fn candidate_sets(blueprint: &Blueprint, bucket: Bucket) -> Vec<CandidateSet> {
-    let mut sets = Vec::new();
-    for (entity, side) in drawn_types(blueprint) {
-        sets.push(CandidateSet {
-            entity,
-            side,
-            partition: blueprint.layout.partition(entity, side, bucket),
-        });
-    }
-    sets
-}
-
-/// Returns the entity types from which some relation draws negatives, with the side that they replace.
-fn drawn_types(blueprint: &Blueprint) -> Vec<(usize, Side)> {
-    let types = 0..blueprint.layout.types.len();
-    let both = types.flat_map(|entity| Side::BOTH.map(|side| (entity, side)));
-    both.filter(|&(entity, side)| {
-        let mut relations = blueprint.spec.relations.iter();
-        relations.any(|relation| {
-            relation.entity(side) == entity && blueprint.spec.uniform_negatives(relation, side) > 0
-        })
-    })
-    .collect()
-}
-
-/// Returns the relations that draw negatives of entity type `entity` for `side`.
-fn relations_of(blueprint: &Blueprint, entity: usize, side: Side) -> Vec<u32> {
-    let spec = &blueprint.spec;
-    let relations = 0..blueprint.relation_names.len() as u32;
-    relations
-        .filter(|&relation| {
-            let relation = spec.relation(relation);
-            relation.entity(side) == entity && spec.uniform_negatives(relation, side) > 0
-        })
-        .collect()
 }

@@ -6,7 +6,7 @@ use pbg_dataset::EdgeSet;
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
 
-use super::CandidateSet;
+use super::candidate_set::CandidateSet;
 
 /// Edges that are read at once: as many as a record batch has, so that each is decoded once.
 pub(super) const ROWS: u64 = 1 << 20;

@@ -6,9 +6,9 @@ use pbg_core::strategy::RequiredData;
 use pbg_dataset::EdgeSet;
 use pbg_model::blueprint::Blueprint;
 
+use super::candidate_set::{drawn_types, relations_of};
 use super::counts::{KEY_BYTES, ROWS};
 use super::tables::{LISTED_BYTES, LISTED_NAME, LISTED_NAMES, SIDE_POWERS};
-use super::{drawn_types, relations_of};
 
 /// Bytes of an edge's columns, decoded and as read.
 const READ_EDGE: u64 = 32;

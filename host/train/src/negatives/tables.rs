@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use pbg_core::candidate_table::{CandidateCounts, CandidateMixture, CandidateTable};
+use pbg_core::candidate_table::{CandidateMixture, CandidateTable, CountedEntities};
 use pbg_core::strategy::{CandidateWeights, CountedEdges, DistributionPart};
 use pbg_dataset::Dataset;
 use pbg_model::error::RunError;
@@ -152,7 +152,7 @@ pub(super) fn build_mixtures(
     let relations = relations.iter().zip(&answers.relations);
     let mixture = |(&relation, parts): (&u32, &Vec<DistributionPart>)| {
         let (seen, edges) = counts.seen_with(relation);
-        let own = CandidateCounts {
+        let own = CountedEntities {
             entities: counts.entities,
             of_side: &counts.of_side,
             seen,
