@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pbg_core::candidate_table::{CandidateMixture, CandidateTable, CountedEntities};
+use pbg_core::draw_table::{CandidateMixture, CountedEntities, DrawTable};
 use pbg_core::graph::Side;
 use pbg_core::schedule::PassId;
 use pbg_core::seed::{StreamPurpose, stream};
@@ -231,7 +231,7 @@ fn mixture(parts: &[DistributionPart], counts: &SimulatedCounts) -> CandidateMix
     let offsets = offsets(parts);
     let parts = parts.iter().filter_map(|part| {
         let offset = |name: &str| offsets.get(name).copied();
-        let table = CandidateTable::of_weights(&part.weights, counts.view(), offset)?;
+        let table = DrawTable::of_weights(&part.weights, counts.view(), offset)?;
         Some((part.fraction, Arc::new(table)))
     });
     CandidateMixture::new(parts.collect(), ENTITIES)

@@ -6,14 +6,14 @@
 //! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); losses whose formula the
 //! host executes ([`loss`], with `pbg-formula`); the cutting of a bucket's edges into batches ([`batching`]); the check
 //! that a relation sampler draws only edges that are left ([`draws`]); tables from which negatives are drawn
-//! ([`candidate_table`]); learning rates over a run ([`lr_schedule`]); early stopping ([`plateau`]); the events that a run reports ([`event`]); rounding of embeddings to bfloat16 for storage
-//! ([`bfloat16`]); safe display of text from untrusted sources ([`text`]); and locks that survive a panic
-//! ([`mod@lock`]).
+//! ([`draw_table`]); learning rates over a run ([`lr_schedule`]); early stopping ([`plateau`]); the events that a run
+//! reports ([`event`]); rounding of embeddings to bfloat16 for storage ([`bfloat16`]); safe display of text from
+//! untrusted sources ([`text`]); and locks that survive a panic ([`mod@lock`]).
 
 pub mod batch_graph;
 pub mod batching;
 pub mod bfloat16;
-pub mod candidate_table;
+pub mod draw_table;
 pub mod draws;
 pub mod event;
 pub mod graph;

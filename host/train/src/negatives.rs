@@ -4,12 +4,12 @@
 //! many partitions as the buffer has. They do not depend on when they are read or by which trainer, so every trainer and
 //! every resumed run draws alike.
 
-mod candidate_set;
 mod counts;
 mod memory;
+mod negative_set;
 mod tables;
 
-use pbg_core::candidate_table::CandidateMixture;
+use pbg_core::draw_table::CandidateMixture;
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{NegativeCandidates, NegativeSampler, RequiredData};
@@ -18,8 +18,8 @@ use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
 use pbg_model::resolved::ResolvedConfig;
 
-use self::candidate_set::{CandidateSet, candidate_sets, relations_of};
 use self::counts::EntityCounts;
+use self::negative_set::{NegativeSet, negative_sets, relations_of};
 use self::tables::{DistributionAnswers, build_mixtures};
 
 pub(crate) use self::memory::table_bytes;
@@ -34,10 +34,10 @@ pub(crate) struct NegativeTables {
     kept: Vec<SetTables>,
 }
 
-/// Counts of a candidate set, and the mixtures that follow from them.
+/// Counts of a negative set, and the mixtures that follow from them.
 #[derive(Debug)]
 struct SetTables {
-    set: CandidateSet,
+    set: NegativeSet,
     counts: EntityCounts,
     /// Relations with this entity type on this side that have uniform negatives.
     relations: Vec<u32>,
@@ -97,7 +97,7 @@ impl NegativeTables {
         if self.uniform {
             return Ok(());
         }
-        for set in candidate_sets(resolved.blueprint(), bucket) {
+        for set in negative_sets(resolved.blueprint(), bucket) {
             self.use_set(set, resolved, edge_sets)?;
             if let Some(tables) = self.kept.last_mut().filter(|kept| kept.pass != Some(pass)) {
                 tables.ask(sampler, resolved, pass)?;
@@ -115,7 +115,7 @@ impl NegativeTables {
         if self.uniform {
             return None;
         }
-        let sets = candidate_sets(blueprint, bucket);
+        let sets = negative_sets(blueprint, bucket);
         let relations = blueprint.relation_names.len();
         let mut mixtures = [vec![None; relations], vec![None; relations]];
         for kept in self.kept.iter().filter(|kept| sets.contains(&kept.set)) {
@@ -130,7 +130,7 @@ impl NegativeTables {
     /// Makes the tables of `set` the last ones, after counting its edges unless they are kept.
     fn use_set(
         &mut self,
-        set: CandidateSet,
+        set: NegativeSet,
         resolved: &ResolvedConfig,
         edge_sets: &[EdgeSet],
     ) -> Result<(), RunError> {

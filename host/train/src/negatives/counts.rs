@@ -6,14 +6,14 @@ use pbg_dataset::EdgeSet;
 use pbg_model::blueprint::Blueprint;
 use pbg_model::error::RunError;
 
-use super::candidate_set::CandidateSet;
+use super::negative_set::NegativeSet;
 
 /// Edges that are read at once: as many as a record batch has, so that each is decoded once.
 pub(super) const ROWS: u64 = 1 << 20;
 /// Bytes of an edge while it is counted with its relation.
 pub(super) const KEY_BYTES: u64 = size_of::<u64>() as u64;
 
-/// Numbers of edges of the entities of a candidate set, over all edge sets that the run trains.
+/// Numbers of edges of the entities of a negative set, over all edge sets that the run trains.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct EntityCounts {
     /// Number of entities.
@@ -35,7 +35,7 @@ impl EntityCounts {
     /// When edges cannot be read.
     pub(super) fn read(
         required: RequiredData,
-        set: CandidateSet,
+        set: NegativeSet,
         blueprint: &Blueprint,
         edge_sets: &[EdgeSet],
     ) -> Result<Self, RunError> {
@@ -80,7 +80,7 @@ impl EntityCounts {
 }
 
 /// Returns the buckets with edges whose `set.side` may be in the partition.
-fn buckets_of(edge_set: &EdgeSet, set: CandidateSet, blueprint: &Blueprint) -> Vec<Bucket> {
+fn buckets_of(edge_set: &EdgeSet, set: NegativeSet, blueprint: &Blueprint) -> Vec<Bucket> {
     let mut buckets = edge_set.filled_buckets();
     buckets.retain(|&bucket| {
         blueprint.layout.partition(set.entity, set.side, bucket) == set.partition
@@ -89,7 +89,7 @@ fn buckets_of(edge_set: &EdgeSet, set: CandidateSet, blueprint: &Blueprint) -> V
 }
 
 /// Returns the number of edges in these buckets.
-fn edges_of(edge_set: &EdgeSet, set: CandidateSet, blueprint: &Blueprint) -> u64 {
+fn edges_of(edge_set: &EdgeSet, set: NegativeSet, blueprint: &Blueprint) -> u64 {
     let buckets = buckets_of(edge_set, set, blueprint).into_iter();
     buckets.map(|bucket| edge_set.bucket_len(bucket)).sum()
 }
@@ -107,12 +107,7 @@ struct EdgeCounter {
 }
 
 impl EdgeCounter {
-    fn new(
-        required: RequiredData,
-        set: CandidateSet,
-        blueprint: &Blueprint,
-        entities: u32,
-    ) -> Self {
+    fn new(required: RequiredData, set: NegativeSet, blueprint: &Blueprint, entities: u32) -> Self {
         let relations = 0..blueprint.relation_names.len() as u32;
         let has = relations.map(|relation| blueprint.type_of(relation, set.side) == set.entity);
         let counted = if required.side_counts { entities } else { 0 };

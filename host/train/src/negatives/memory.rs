@@ -1,13 +1,13 @@
 //! Upper bound of the memory of the tables from which negatives are drawn.
 
-use pbg_core::candidate_table::{BUILDING_BYTES, WEIGHTED_BYTES};
+use pbg_core::draw_table::{BUILDING_BYTES, WEIGHTED_BYTES};
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::RequiredData;
 use pbg_dataset::EdgeSet;
 use pbg_model::blueprint::Blueprint;
 
-use super::candidate_set::{drawn_types, relations_of};
 use super::counts::{KEY_BYTES, ROWS};
+use super::negative_set::{drawn_types, relations_of};
 use super::tables::{LISTED_BYTES, LISTED_NAME, LISTED_NAMES, SIDE_POWERS};
 
 /// Bytes of an edge's columns, decoded and as read.
@@ -53,7 +53,7 @@ pub(crate) fn table_bytes(
     kept.saturating_add(building)
 }
 
-/// Returns the bytes of a candidate set's tables, and those that are needed in addition while it is counted and while its
+/// Returns the bytes of a negative set's tables, and those that are needed in addition while it is counted and while its
 /// tables are built.
 fn set_bytes(required: RequiredData, entities: u64, edges: u64, relations: u64) -> (u64, u64) {
     let mut stays = relations.saturating_mul(MIXTURE);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use pbg_core::candidate_table::{CandidateMixture, CandidateTable, CountedEntities};
+use pbg_core::draw_table::{CandidateMixture, CountedEntities, DrawTable};
 use pbg_core::strategy::{CandidateWeights, CountedEdges, DistributionPart};
 use pbg_dataset::Dataset;
 use pbg_model::error::RunError;
@@ -146,7 +146,7 @@ pub(super) fn build_mixtures(
     counts: &EntityCounts,
     relations: &[u32],
 ) -> Vec<CandidateMixture> {
-    let uniform = Arc::new(CandidateTable::Uniform(counts.entities));
+    let uniform = Arc::new(DrawTable::Uniform(counts.entities));
     // All relations share the tables of the side.
     let mut of_side = BTreeMap::new();
     let relations = relations.iter().zip(&answers.relations);
@@ -160,7 +160,7 @@ pub(super) fn build_mixtures(
         };
         let build = |weights: &CandidateWeights| {
             let offset = |name: &str| offsets.get(name).copied().flatten();
-            CandidateTable::of_weights(weights, own, offset).map(Arc::new)
+            DrawTable::of_weights(weights, own, offset).map(Arc::new)
         };
         let parts = parts
             .iter()

@@ -5,7 +5,7 @@ use pbg_model::blueprint::Blueprint;
 
 /// The entities of one partition that replace one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CandidateSet {
+pub(super) struct NegativeSet {
     /// Entity type, an index into the layout's types.
     pub(super) entity: usize,
     /// Side that they replace.
@@ -15,10 +15,10 @@ pub(super) struct CandidateSet {
 }
 
 /// Returns the candidate sets from which the batches of a bucket draw.
-pub(super) fn candidate_sets(blueprint: &Blueprint, bucket: Bucket) -> Vec<CandidateSet> {
+pub(super) fn negative_sets(blueprint: &Blueprint, bucket: Bucket) -> Vec<NegativeSet> {
     let mut sets = Vec::new();
     for (entity, side) in drawn_types(blueprint) {
-        sets.push(CandidateSet {
+        sets.push(NegativeSet {
             entity,
             side,
             partition: blueprint.layout.partition(entity, side, bucket),

@@ -25,7 +25,7 @@ pub struct CountedEntities<'a> {
 
 /// Entities of a partition with their relative probabilities.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CandidateTable {
+pub enum DrawTable {
     /// As many entities as given, all equally likely.
     Uniform(u32),
     /// The listed entities, all equally likely; not empty.
@@ -48,13 +48,13 @@ pub struct AliasSlot {
     other: u32,
 }
 
-/// Bytes of an entry of a [`CandidateTable::Weighted`] with listed entities.
+/// Bytes of an entry of a [`DrawTable::Weighted`] with listed entities.
 pub const WEIGHTED_BYTES: u64 = (size_of::<AliasSlot>() + size_of::<u32>()) as u64;
-/// Bytes of an entry while [`CandidateTable::weighted`] builds its table, besides the table: its weight before and after
+/// Bytes of an entry while [`DrawTable::weighted`] builds its table, besides the table: its weight before and after
 /// scaling, and its place in the list of slots that are not full.
 pub const BUILDING_BYTES: u64 = (2 * size_of::<f64>() + size_of::<u32>()) as u64;
 
-impl CandidateTable {
+impl DrawTable {
     /// Creates the table of `weights`; `offset` returns the offset of a named entity, if the partition has it. Returns
     /// `None` if no entity has a positive weight.
     #[must_use]
@@ -228,17 +228,17 @@ pub struct CandidateMixture {
 struct MixturePart {
     /// Random numbers up to this choose this part, or one before it.
     up_to: u64,
-    table: Arc<CandidateTable>,
+    table: Arc<DrawTable>,
 }
 
 impl CandidateMixture {
     /// Creates the mixture of tables with fractions, which are positive and relative to each other. Without parts, it is
     /// uniform over `entities` entities.
     #[must_use]
-    pub fn new(parts: Vec<(f64, Arc<CandidateTable>)>, entities: u32) -> Self {
+    pub fn new(parts: Vec<(f64, Arc<DrawTable>)>, entities: u32) -> Self {
         if parts.is_empty() {
             return Self::new(
-                vec![(1.0, Arc::new(CandidateTable::Uniform(entities)))],
+                vec![(1.0, Arc::new(DrawTable::Uniform(entities)))],
                 entities,
             );
         }
@@ -282,8 +282,8 @@ mod tests {
     use proptest::prelude::*;
 
     /// Returns the probability with which each slot is drawn.
-    fn probabilities(table: &CandidateTable) -> Vec<f64> {
-        let CandidateTable::Weighted { slots, .. } = table else {
+    fn probabilities(table: &DrawTable) -> Vec<f64> {
+        let DrawTable::Weighted { slots, .. } = table else {
             panic!("{table:?}");
         };
         let mut found = vec![0.0; slots.len()];
@@ -301,7 +301,7 @@ mod tests {
             weights in proptest::collection::vec(prop_oneof![Just(0.0), 0.0_f64..10.0, 1e-9_f64..1e9], 1..200),
         ) {
             let total: f64 = weights.iter().sum();
-            let table = CandidateTable::weighted(None, &weights);
+            let table = DrawTable::weighted(None, &weights);
             prop_assert_eq!(table.is_some(), total > 0.0);
             let Some(table) = table else { return Ok(()) };
             for (found, weight) in probabilities(&table).into_iter().zip(&weights) {
@@ -324,36 +324,33 @@ mod tests {
         };
         let weights = |edges, power| CandidateWeights::Counted { edges, power };
         let table = |weights: &CandidateWeights| {
-            CandidateTable::of_weights(weights, counts, |name| (name == "b").then_some(1))
+            DrawTable::of_weights(weights, counts, |name| (name == "b").then_some(1))
         };
         assert_eq!(
             table(&weights(CountedEdges::OfSide, 0.0)),
-            Some(CandidateTable::Even(vec![1, 2]))
+            Some(DrawTable::Even(vec![1, 2]))
         );
         assert_eq!(table(&weights(CountedEdges::OfRelation, 1.0)), None);
         let listed = |weights: &[f32]| CandidateWeights::Listed {
             names: vec!["a".to_owned(), "b".to_owned()],
             weights: weights.to_vec(),
         };
-        assert_eq!(
-            table(&listed(&[1.0, 2.0])),
-            Some(CandidateTable::Even(vec![1]))
-        );
+        assert_eq!(table(&listed(&[1.0, 2.0])), Some(DrawTable::Even(vec![1])));
         assert_eq!(table(&listed(&[1.0, 0.0])), None);
     }
 
     #[test]
     fn every_bit_pattern_draws_an_entity() {
         let tables = [
-            CandidateTable::Uniform(7),
-            CandidateTable::Even(vec![3, 9]),
-            CandidateTable::weighted(Some(vec![3, 9]), &[1.0, 2.0]).unwrap(),
+            DrawTable::Uniform(7),
+            DrawTable::Even(vec![3, 9]),
+            DrawTable::weighted(Some(vec![3, 9]), &[1.0, 2.0]).unwrap(),
         ];
         for table in &tables {
             for bits in [0, 1, u64::MAX / 2, u64::MAX] {
                 let drawn = table.draw(bits);
                 let known = match table {
-                    CandidateTable::Uniform(entities) => drawn < *entities,
+                    DrawTable::Uniform(entities) => drawn < *entities,
                     _ => [3, 9].contains(&drawn),
                 };
                 assert!(known, "{table:?}: {drawn}");
@@ -379,8 +376,8 @@ mod tests {
     #[test]
     fn fractions_decide_how_often_a_part_is_drawn() {
         let parts = vec![
-            (3.0, Arc::new(CandidateTable::Even(vec![0]))),
-            (1.0, Arc::new(CandidateTable::Even(vec![1]))),
+            (3.0, Arc::new(DrawTable::Even(vec![0]))),
+            (1.0, Arc::new(DrawTable::Even(vec![1]))),
         ];
         let mixture = CandidateMixture::new(parts, 2);
         let mut rng = crate::seed::stream(1, crate::seed::StreamPurpose::Negatives, &[]);
