@@ -297,8 +297,6 @@ fn golden_negatives_and_batches() {
     rings("chunks", &["num_batch_negs=0", "chunk_size=7"]);
     rings("one side", &["disable_lhs_negs=true"]);
     rings("only batch negatives", &["num_uniform_negs=0"]);
-    rings("negatives by degree", &["negative_sampler=degree"]);
-    rings("negatives seen", &["negative_sampler=types_seen"]);
     rings("slices", &["execution.slice_bytes=4000"]);
     rings(
         "update by slice",
@@ -332,11 +330,6 @@ fn golden_shop() {
         "shop, bias and norm",
         &["bias=true", "max_norm=0.8", "comparator=l2"],
     );
-    let keys = [
-        "negative_sampler=types_seen",
-        "plugins.params.types_seen.power=0.75",
-    ];
-    shop("shop, negatives seen", &keys);
     for sampler in ["uniform", "round_robin", "hard_first"] {
         shop(
             &format!("shop, {sampler}"),

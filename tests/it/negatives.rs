@@ -210,14 +210,14 @@ fn a_sampler_that_fails_ends_the_run_or_is_replaced() {
         ("unreachable", "distribution"),
         (nothing, "a part has the fraction 0"),
     ] {
-        place.write("evil.wasm", &negatives(body));
+        place.write("evil.wasm", negatives(body));
         let failed = place.run([&QUIET[..], &["--plugin", "evil.wasm"]].concat());
         failed.fails(6, &["evil 6.6.6", reason]);
     }
     let standard = Workplace::with_dataset(CONFIG);
     standard.run(QUIET).succeeds();
     let place = Workplace::with_dataset(CONFIG);
-    place.write("evil.wasm", &negatives("unreachable"));
+    place.write("evil.wasm", negatives("unreachable"));
     let fallback = [
         "--plugin",
         "evil.wasm",

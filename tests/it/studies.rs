@@ -160,7 +160,7 @@ fn a_study_says_where_it_comes_from() {
         .iter()
         .map(|p| p["label"].as_str().unwrap())
         .collect();
-    assert_eq!(labels, ["random", "loss"]);
+    assert_eq!(labels, ["random", "loss", "negative sampler"]);
     let loss = hex(&Sha256::digest(component("softmax")));
     assert_eq!(plugins[1]["sha256"], loss.as_str());
     // The checksum is that of the configuration in the file that the page offers.
