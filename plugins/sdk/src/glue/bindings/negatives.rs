@@ -703,7 +703,8 @@ pub mod exports {
                     #[allow(async_fn_in_trait)]
                     fn require() -> Result<RequiredData, _rt::String>;
                     /// Returns the distribution of the negatives among `candidates`: at least one part, and at most one of each kind of
-                    /// weights. A part without any entity of positive weight is left out; without any part, draws are uniform.
+                    /// weights. A part without any entity of positive weight is left out; without any part, draws are uniform. The relations
+                    /// of a partition may use 4 different powers of side counts and list 1048576 names of 16 MiB together.
                     ///
                     /// Must be a pure function of its arguments, the configuration and the length of the run (`run.length`): every trainer
                     /// and every resumed run asks again and must get the same.
