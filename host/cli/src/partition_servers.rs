@@ -127,7 +127,7 @@ impl OwnServer {
         keys.check(ip)?;
         let token = server_token()?;
         let secret = keys.secret.as_ref();
-        let server = MemoryServer::start(pbg_partition_server::ServerOptions {
+        let server = MemoryServer::start(pbg_partition_server::MemoryServerOptions {
             listen,
             bucket: token.to_string(),
             memory,

@@ -58,7 +58,7 @@ impl From<NotTaken> for Refusal {
 }
 
 /// The bucket of a server, and who may use it.
-pub(crate) struct Bucket {
+pub(crate) struct ObjectBucket {
     pub(crate) name: String,
     pub(crate) key: Option<AccessKey>,
     pub(crate) memory: ObjectMemory,
@@ -99,7 +99,7 @@ impl Question {
     }
 }
 
-impl Bucket {
+impl ObjectBucket {
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
         let (head, body) = request.into_parts();

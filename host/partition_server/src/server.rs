@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use crate::objects::ObjectMemory;
-use crate::requests::Bucket;
+use crate::requests::ObjectBucket;
 use crate::signature::AccessKey;
 
 /// Largest number of connections at a time.
@@ -32,7 +32,7 @@ const THREADS: usize = 2;
 
 /// Settings of a server.
 #[derive(Clone, Debug)]
-pub struct ServerOptions {
+pub struct MemoryServerOptions {
     /// Address at which it listens; with port 0, the system chooses one.
     pub listen: SocketAddr,
     /// Name of its bucket. A server that is started again should have another one, since its memory is empty.
@@ -82,7 +82,7 @@ pub enum ServerError {
 /// Server of files in memory. It ends, and its files are gone, when it is dropped.
 pub struct MemoryServer {
     address: SocketAddr,
-    bucket: Arc<Bucket>,
+    bucket: Arc<ObjectBucket>,
     /// Ends its tasks when it is dropped.
     _runtime: Runtime,
 }
@@ -92,7 +92,7 @@ impl MemoryServer {
     ///
     /// # Errors
     /// When it cannot listen at its address, its certificate is wrong, or its threads cannot be started.
-    pub fn start(options: ServerOptions) -> Result<Self, ServerError> {
+    pub fn start(options: MemoryServerOptions) -> Result<Self, ServerError> {
         let listen_error = |cause| ServerError::Listen {
             address: options.listen,
             cause,
@@ -107,7 +107,7 @@ impl MemoryServer {
             .thread_name("partitions")
             .enable_all();
         let runtime = builder.build().map_err(ServerError::Threads)?;
-        let bucket = Arc::new(Bucket {
+        let bucket = Arc::new(ObjectBucket {
             name: options.bucket,
             key: options.key,
             memory: ObjectMemory::new(options.memory),
@@ -154,7 +154,11 @@ fn acceptor(tls: &ServerTls) -> Result<TlsAcceptor, ServerError> {
 }
 
 /// Takes connections until the runtime ends.
-async fn accept(listener: tokio::net::TcpListener, bucket: Arc<Bucket>, tls: Option<TlsAcceptor>) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    bucket: Arc<ObjectBucket>,
+    tls: Option<TlsAcceptor>,
+) {
     let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(place) = Arc::clone(&room).acquire_owned().await else {
@@ -173,7 +177,7 @@ async fn accept(listener: tokio::net::TcpListener, bucket: Arc<Bucket>, tls: Opt
     }
 }
 
-async fn serve_connection(stream: TcpStream, bucket: Arc<Bucket>, tls: Option<TlsAcceptor>) {
+async fn serve_connection(stream: TcpStream, bucket: Arc<ObjectBucket>, tls: Option<TlsAcceptor>) {
     // Without this, only answers are slower.
     let _ = stream.set_nodelay(true);
     match tls {
@@ -187,7 +191,7 @@ async fn serve_connection(stream: TcpStream, bucket: Arc<Bucket>, tls: Option<Tl
     }
 }
 
-async fn answer_all(stream: impl AsyncRead + AsyncWrite + Unpin, bucket: Arc<Bucket>) {
+async fn answer_all(stream: impl AsyncRead + AsyncWrite + Unpin, bucket: Arc<ObjectBucket>) {
     let answer = service_fn(|request| {
         let bucket = Arc::clone(&bucket);
         async move { Ok::<_, std::convert::Infallible>(bucket.answer(request).await) }

@@ -154,6 +154,7 @@ impl World {
 
 fn cluster(connection: &Arc<Connection>, rank: u32, machines: u32) -> ClusterOptions {
     ClusterOptions {
+        servers: None,
         register: Arc::clone(connection) as _,
         live: Arc::clone(connection) as _,
         name: format!("trainer {rank}"),

@@ -12,7 +12,7 @@ use pbg_checkpoint::{
 use pbg_files::remote::RemoteFolder;
 use pbg_ledger::{FileId, PartitionFile, PartitionServer, Token};
 use pbg_objects::PartitionServerAccess;
-use pbg_partition_server::{MemoryServer, ServerOptions};
+use pbg_partition_server::{MemoryServer, MemoryServerOptions};
 
 /// Opens servers without keys.
 struct Unlocked;
@@ -25,7 +25,7 @@ impl ServerConnector for Unlocked {
 }
 
 fn start(token: Token, memory: u64) -> MemoryServer {
-    MemoryServer::start(ServerOptions {
+    MemoryServer::start(MemoryServerOptions {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         bucket: token.to_string(),
         memory,

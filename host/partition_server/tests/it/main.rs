@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use pbg_files::remote::RemoteFolder;
 use pbg_objects::{PART, PartitionServerAccess, open_server};
-use pbg_partition_server::{AccessKey, MemoryServer, ServerOptions};
+use pbg_partition_server::{AccessKey, MemoryServer, MemoryServerOptions};
 
 const MEMORY: u64 = 64 << 20;
 
-fn options() -> ServerOptions {
-    ServerOptions {
+fn options() -> MemoryServerOptions {
+    MemoryServerOptions {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         bucket: "bucket".to_owned(),
         memory: MEMORY,
@@ -146,7 +146,7 @@ fn a_server_that_was_started_again_has_nothing_of_the_first() {
     let listen = server.address();
     drop(server);
     let bucket = "another".to_owned();
-    let _server = MemoryServer::start(ServerOptions {
+    let _server = MemoryServer::start(MemoryServerOptions {
         listen,
         bucket,
         ..options()
@@ -159,7 +159,7 @@ fn a_server_that_was_started_again_has_nothing_of_the_first() {
 
 #[test]
 fn requests_that_are_wrong_get_a_status() {
-    let server = MemoryServer::start(ServerOptions {
+    let server = MemoryServer::start(MemoryServerOptions {
         key: None,
         ..options()
     })
