@@ -77,7 +77,11 @@ fn libraries_stay_behind_their_walls() {
     only_in(&["wasmtime::"], &["host/wasm/"]);
     only_in(&["async_nats::"], &["host/transport/"]);
     only_in(&["object_store::"], &["host/objects/"]);
-    only_in(&["tokio::"], &["host/transport/", "host/objects/"]);
+    only_in(&["hyper::"], &["host/partition_server/"]);
+    only_in(
+        &["tokio::"],
+        &["host/transport/", "host/objects/", "host/partition_server/"],
+    );
     only_in(&["diskann::", "diskann_vector::"], &["host/index/"]);
     only_in(&["httparse::"], &["host/serve/"]);
     only_in(&["pyo3::"], &["host/python/", "host/python_with_torch/"]);
@@ -162,7 +166,7 @@ fn dependencies(folder: &str) -> Vec<String> {
     let lines = section.lines().take_while(|line| !line.starts_with('['));
     lines
         .filter_map(|line| line.strip_prefix("pbg-")?.split_once(" = "))
-        .map(|(name, _)| format!("host/{name}"))
+        .map(|(name, _)| format!("host/{}", name.replace('-', "_")))
         .collect()
 }
 

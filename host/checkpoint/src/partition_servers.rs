@@ -10,6 +10,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use pbg_core::lock::lock;
 use pbg_files::remote::RemoteFolder;
@@ -17,6 +18,9 @@ use pbg_files::{FileError, FileSummary};
 use pbg_ledger::{PartitionServer, Token};
 
 use super::sent_object::SentObject;
+
+/// Time for which a server that has failed to answer is not asked again.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Connects to partition servers.
 pub trait ServerConnector: Send + Sync {
@@ -53,6 +57,26 @@ struct Server {
     is_named: bool,
     /// Connection to it, once it was needed.
     folder: Option<Arc<dyn RemoteFolder>>,
+    /// When it last failed to answer. It is not asked again at once.
+    failed: Option<Instant>,
+}
+
+impl Server {
+    fn is_silent(&self) -> bool {
+        let failed = self.failed.map(pbg_clock::elapsed);
+        failed.is_some_and(|ago| ago < SILENCE)
+    }
+}
+
+/// Result of using one copy of a file.
+pub(super) enum CopyUse<T> {
+    Done(T),
+    /// The copy is damaged, which is as good as none.
+    Damaged,
+    /// It did not arrive.
+    Failed(io::Error),
+    /// No other copy would be better.
+    Useless,
 }
 
 /// A partition server that does not answer.
@@ -102,6 +126,7 @@ impl PartitionServers {
                 address: address.clone(),
                 is_named: false,
                 folder: None,
+                failed: None,
             });
             server.is_named = named.contains_key(token);
         }
@@ -113,6 +138,36 @@ impl PartitionServers {
         let mut servers: Vec<(Token, Server)> = servers.into_iter().collect();
         servers.sort_by_key(|(token, _)| std::cmp::Reverse(token.rendezvous_hash(key.as_bytes())));
         servers
+    }
+
+    /// Asks a server something, unless it has just failed to answer.
+    fn ask<T>(
+        &self,
+        token: Token,
+        server: &Server,
+        question: impl FnOnce(&dyn RemoteFolder) -> io::Result<T>,
+    ) -> io::Result<T> {
+        if server.is_silent() {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                "it has just failed to answer",
+            ));
+        }
+        let asked = self.connected(token, server);
+        let answer = asked.and_then(|folder| question(&*folder));
+        if let Err(error) = &answer
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            self.failed(token);
+        }
+        answer
+    }
+
+    /// Records that a server has failed to answer.
+    fn failed(&self, token: Token) {
+        if let Some(server) = lock(&self.servers).get_mut(&token) {
+            server.failed = Some(pbg_clock::now());
+        }
     }
 
     /// Returns a connection to a server.
@@ -137,7 +192,8 @@ impl PartitionServers {
         put: &dyn Fn(&mut SentObject) -> Result<(), FileError>,
     ) -> Option<(FileSummary, BTreeSet<Token>)> {
         let candidates = self.in_order(key).into_iter();
-        let candidates: Vec<_> = candidates.filter(|(_, server)| server.is_named).collect();
+        let is_able = |server: &Server| server.is_named && !server.is_silent();
+        let candidates: Vec<_> = candidates.filter(|(_, server)| is_able(server)).collect();
         let first = candidates
             .get(..self.replicas)
             .filter(|first| first.len() > 1);
@@ -184,26 +240,29 @@ impl PartitionServers {
         &self,
         key: &str,
         name: &str,
-        use_it: &mut dyn FnMut(Box<dyn Read + Send>, u64, PathBuf) -> Option<T>,
+        use_it: &mut dyn FnMut(Box<dyn Read + Send>, u64, PathBuf) -> CopyUse<T>,
     ) -> Lookup<T> {
         let mut silent = None;
         for (token, server) in self.in_order(key) {
-            let opened = self.connected(token, &server).and_then(|folder| {
+            let opened = self.ask(token, &server, |folder| {
                 let file = folder.look_up(name)?;
                 Ok((folder.reader(&file)?, file.size))
             });
-            match opened {
-                Ok((reader, size)) => {
-                    if let Some(used) = use_it(reader, size, path_on(&server, name)) {
-                        return Lookup::Found(used);
+            let cause = match opened {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(cause) => cause,
+                Ok((reader, size)) => match use_it(reader, size, path_on(&server, name)) {
+                    CopyUse::Done(used) => return Lookup::Found(used),
+                    CopyUse::Damaged => continue,
+                    CopyUse::Useless => return Lookup::Absent,
+                    CopyUse::Failed(cause) => {
+                        self.failed(token);
+                        cause
                     }
-                }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(cause) => {
-                    let address = server.address;
-                    silent = Some(SilentServer { address, cause });
-                }
-            }
+                },
+            };
+            let address = server.address;
+            silent = Some(SilentServer { address, cause });
         }
         silent.map_or(Lookup::Absent, Lookup::Unknown)
     }
@@ -212,8 +271,7 @@ impl PartitionServers {
     pub(super) fn size(&self, key: &str, name: &str) -> Lookup<u64> {
         let mut silent = None;
         for (token, server) in self.in_order(key) {
-            let found = self.connected(token, &server);
-            match found.and_then(|folder| folder.look_up(name)) {
+            match self.ask(token, &server, |folder| folder.look_up(name)) {
                 Ok(file) => return Lookup::Found(file.size),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(cause) => {
@@ -229,8 +287,7 @@ impl PartitionServers {
     pub(super) fn list(&self) -> Vec<String> {
         let mut names = Vec::new();
         for (token, server) in self.in_order("") {
-            let listed = self.connected(token, &server);
-            let listed = listed.and_then(|folder| folder.list_here());
+            let listed = self.ask(token, &server, |folder| folder.list_here());
             names.extend(listed.into_iter().flatten().map(|file| file.name));
         }
         names
@@ -260,8 +317,7 @@ impl PartitionServers {
     /// asked again at the next checkpoint.
     pub(super) fn remove(&self, name: &str) {
         for (token, server) in self.in_order("") {
-            let removed = self.connected(token, &server);
-            let _kept = removed.and_then(|folder| folder.remove(name));
+            let _kept = self.ask(token, &server, |folder| folder.remove(name));
         }
     }
 }

@@ -25,6 +25,14 @@ impl SentObject {
         }
     }
 
+    /// Returns size and checksum of what was put so far.
+    pub(super) fn summary(&self) -> FileSummary {
+        FileSummary {
+            size: self.size,
+            crc32: self.hasher.clone().finalize(),
+        }
+    }
+
     /// Sends what remains. Returns size and checksum of the object.
     pub(super) fn finish(self) -> Result<FileSummary, FileError> {
         for (path, copy) in self.copies {

@@ -124,6 +124,11 @@ impl OwnServer {
             return Err(Failure::message(FailureKind::Usage, what)
                 .help("add --advertise with the address at which trainers reach this machine"));
         }
+        if ip.is_loopback() != listen.ip().is_loopback() {
+            let what = format!("{listen} and {ip} are not both of this machine alone, or both not");
+            return Err(Failure::message(FailureKind::Usage, what)
+                .help("listen on 127.0.0.1 if trainers reach the server there, for example through a tunnel"));
+        }
         keys.check(ip)?;
         let token = server_token()?;
         let secret = keys.secret.as_ref();

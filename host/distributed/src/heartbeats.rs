@@ -201,7 +201,7 @@ impl SilenceDetector {
                 continue;
             }
             // Another trainer may have removed it already.
-            if self.ledger.remove_server(*token).is_ok() {
+            if matches!(self.ledger.remove_server(*token), Ok(true)) {
                 lock(&self.shared.notices).push(Event::ServerLost {
                     address: server.address.clone(),
                     silent_seconds: silent.as_secs_f64(),

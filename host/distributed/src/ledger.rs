@@ -262,13 +262,12 @@ impl LedgerClient {
         self.carry_out(&OperatorCommand::EvictSilent(silent))
     }
 
-    /// Removes a partition server from the run.
+    /// Removes a partition server from the run. Returns whether it was this trainer that did.
     ///
     /// # Errors
     /// When the register does not answer.
-    pub(crate) fn remove_server(&self, server: Token) -> Result<(), JoinError> {
+    pub(crate) fn remove_server(&self, server: Token) -> Result<bool, JoinError> {
         self.carry_out(&OperatorCommand::RemoveServer(server))
-            .map(drop)
     }
 
     /// Carries out a command, unless the record shows that it has no effect. Returns `false` if it must not be carried
@@ -281,7 +280,7 @@ impl LedgerClient {
     }
 
     fn command_patiently(&self, command: &OperatorCommand) -> Result<bool, JoinError> {
-        let mut patience = Backoff::new(self.timeout);
+        let (mut patience, mut is_sent) = (Backoff::new(self.timeout), false);
         loop {
             let before = self.known.before();
             let seen = self.newest(before)?;
@@ -292,6 +291,7 @@ impl LedgerClient {
             let next = match record.apply_command(command.clone()) {
                 Ok(next) => next,
                 Err(TransactionError::Alive { .. }) => return Ok(false),
+                Err(TransactionError::NoServer { .. }) => return Ok(is_sent),
                 Err(_) => break,
             };
             // Commands of a trainer are carried out one after another.
@@ -300,6 +300,7 @@ impl LedgerClient {
                 self.token,
                 self.commands.fetch_add(1, Ordering::Relaxed)
             );
+            is_sent = true;
             let no = match self.write(Some(revision), &encode(&next)?, &id) {
                 // Read the record again, so that the new one becomes known.
                 Ok(WriteReply::Accepted(_)) => continue,

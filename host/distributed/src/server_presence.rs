@@ -2,10 +2,12 @@
 //!
 //! A server is no trainer: it submits no transactions, and changes nothing in the record but its own entry.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pbg_clock::{JoinHandle, Monitor};
+use pbg_core::lock::lock;
 use pbg_ledger::transport::{
     Heartbeat, LiveTraffic, NoAnswer, Register, TrainerActivity, WriteReply,
 };
@@ -16,7 +18,7 @@ use crate::ledger::{decode, encode};
 use crate::random_token::random_token;
 
 /// How often the removal of the entry is tried when a server ends. Otherwise others remove it once it is silent.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: usize = 10;
 
 /// Draws the token of a partition server.
 ///
@@ -26,10 +28,11 @@ pub fn server_token() -> Result<Token, RunError> {
     random_token()
 }
 
-/// Keeps a partition server in the record of its run, and sends its heartbeats. Dropping it removes the entry.
+/// Keeps a partition server in the record of its run, once it is announced, and sends its heartbeats. Dropping it removes
+/// the entry.
 pub struct ServerPresence {
     entry: Arc<ServerEntry>,
-    thread: Option<JoinHandle>,
+    thread: Mutex<Option<JoinHandle>>,
 }
 
 struct ServerEntry {
@@ -39,6 +42,8 @@ struct ServerEntry {
     token: Token,
     server: PartitionServer,
     heartbeat: Duration,
+    /// Whether the run is to use the server.
+    is_announced: AtomicBool,
     ends: Monitor<bool>,
 }
 
@@ -60,6 +65,7 @@ impl ServerPresence {
             token,
             server,
             heartbeat,
+            is_announced: AtomicBool::new(false),
             ends: Monitor::new(false),
         });
         let work = Arc::clone(&entry);
@@ -67,7 +73,7 @@ impl ServerPresence {
         let thread = started.map_err(|e| RunError::Thread(e.to_string()))?;
         Ok(Self {
             entry,
-            thread: Some(thread),
+            thread: Mutex::new(Some(thread)),
         })
     }
 
@@ -83,23 +89,28 @@ impl ServerPresence {
         &self.entry.server
     }
 
+    /// Adds the server to the record with the next heartbeat. Its trainer has joined, or it needs none.
+    pub fn announce(&self) {
+        self.entry.is_announced.store(true, Ordering::Relaxed);
+    }
+
     /// Removes the server from the record, for good: no trainer settles files that only it has from then on. Returns
     /// whether the record is known to lack it.
-    #[must_use]
     pub fn retire(&self) -> bool {
         self.entry.ends.change(|ends| *ends = true);
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            // Otherwise it might add the server again. The message of a panic is already printed.
+            let _panicked = thread.join();
+        }
         self.entry.remove()
     }
 }
 
 impl Drop for ServerPresence {
     fn drop(&mut self) {
-        self.entry.ends.change(|ends| *ends = true);
-        if let Some(thread) = self.thread.take() {
-            // The panic message is already printed, and nobody is left to handle the error.
-            let _panicked = thread.join();
-        }
-        let _removed = self.entry.remove();
+        // If the register does not answer, the trainers remove the server once it is silent.
+        let _removed = self.retire();
     }
 }
 
@@ -116,6 +127,10 @@ impl ServerEntry {
                 waited: 0.0,
                 parameters: None,
             });
+            if !self.is_announced.load(Ordering::Relaxed) {
+                drop(self.ends.wait_while(self.heartbeat, |ends| !*ends));
+                continue;
+            }
             // A register that does not answer now is asked again with the next heartbeat.
             let _added = self.change(|record| match record.servers().contains_key(&self.token) {
                 true => None,
@@ -130,7 +145,13 @@ impl ServerEntry {
 
     /// Removes the entry from the record. Returns whether the record is known to lack it.
     fn remove(&self) -> bool {
-        (0..ATTEMPTS).any(|_| {
+        if !self.is_announced.load(Ordering::Relaxed) {
+            return true;
+        }
+        (0..ATTEMPTS).any(|attempt| {
+            if attempt > 0 {
+                pbg_clock::sleep(self.heartbeat / 8);
+            }
             let changed = self.change(|record| {
                 let is_there = record.servers().contains_key(&self.token);
                 is_there.then(|| record.apply_command(OperatorCommand::RemoveServer(self.token)))

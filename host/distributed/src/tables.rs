@@ -162,14 +162,20 @@ impl ClusterTables {
         waits: &ServerWaits,
         work: impl Fn() -> Result<T, RunError>,
     ) -> Result<T, RunError> {
-        let started = pbg_clock::now();
+        let (mut started, mut was_silent) = (pbg_clock::now(), false);
         loop {
             self.use_newest_servers();
             let error = match work() {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            let most = match error.is_silent_server() {
+            let is_silent = error.is_silent_server();
+            if was_silent && !is_silent {
+                // A server was removed. If it lives, it adds itself again.
+                started = pbg_clock::now();
+            }
+            was_silent = is_silent;
+            let most = match is_silent {
                 true => waits.patience,
                 false if error.is_missing_file() => waits.lease,
                 false => return Err(error),
@@ -343,6 +349,26 @@ impl ClusterTables {
             });
         }
         settled
+    }
+
+    /// Frees the memory of files of `manifests` that `record` no longer names; they are in the checkpoint folder.
+    pub(crate) fn drop_stored(&self, manifests: &[&CheckpointManifest], record: &LedgerRecord) {
+        if self.server_waits.is_none() {
+            return;
+        }
+        for group in self.grid.groups() {
+            let newest = record
+                .partition(group)
+                .map_or(&[][..], |found| &found.files);
+            for (key, newest) in self.layout.group_tables(group).zip(newest) {
+                let name = &self.layout.types[key.0].name;
+                let stored = manifests.iter();
+                let stored = stored.filter_map(|m| shared::ledger_file(m, name, key.1));
+                for file in stored.filter(|file| file.id != newest.id) {
+                    self.files.drop_from_servers(name, key.1, file.id);
+                }
+            }
+        }
     }
 
     /// Frees the memory of files that a settlement has replaced. While a checkpoint is written, which may name them, they

@@ -293,6 +293,12 @@ impl RunError {
         self.file().is_some_and(FileError::is_not_found)
     }
 
+    /// Returns the name of the file of the checkpoint that is missing, if that is the error.
+    pub fn missing_file(&self) -> Option<&str> {
+        let file = self.file().filter(|file| file.is_not_found())?;
+        file.path.file_name()?.to_str()
+    }
+
     /// Whether a partition server that may have a file does not answer.
     pub fn is_silent_server(&self) -> bool {
         matches!(self, Self::Checkpoint(error) if error.is_silent_server())

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use object_store::aws::AmazonS3Builder;
 use object_store::{Certificate, ClientOptions};
@@ -12,6 +13,13 @@ use crate::connection::{client, retry};
 use crate::error::io_error;
 use crate::object_folder::ObjectFolder;
 use crate::url::{ObjectUrl, Provider};
+
+/// Time that a connection gets.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Time that a request gets with its content, at most a part of a file.
+const TRANSFER: Duration = Duration::from_secs(60);
+/// Time without a byte of an answer.
+const STALL: Duration = Duration::from_secs(10);
 
 /// How the partition servers of a run are reached.
 #[derive(Clone, Default)]
@@ -44,7 +52,10 @@ pub fn open_server(
         folder: String::new(),
     };
     let failed = |error| io_error(error, &url);
-    let mut options: ClientOptions = client(Patience::Brief);
+    let mut options: ClientOptions = client(Patience::Long)
+        .with_connect_timeout(CONNECT)
+        .with_timeout(TRANSFER)
+        .with_read_timeout(STALL);
     let scheme = match &access.authority {
         None => {
             options = options.with_allow_http(true);

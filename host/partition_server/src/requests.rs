@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::body::{Pieces, receive};
 use crate::objects::{NotTaken, ObjectMemory, StoredObject};
-use crate::signature::{AccessKey, SignedContent, SignedRequest};
+use crate::signature::{AccessKey, SignedContent, UnverifiedRequest};
 
 /// Largest number of objects in one answer to a listing, as in S3.
 const PAGE: usize = 1000;
@@ -126,7 +126,7 @@ impl ObjectBucket {
         let content = match &self.key {
             None => SignedContent::Any,
             Some(key) => {
-                let signed = SignedRequest {
+                let signed = UnverifiedRequest {
                     method: head.method.as_str(),
                     path,
                     query,

@@ -52,7 +52,7 @@ impl SignedContent {
 }
 
 /// A request without its content.
-pub(crate) struct SignedRequest<'r> {
+pub(crate) struct UnverifiedRequest<'r> {
     pub(crate) method: &'r str,
     /// Path as it was sent.
     pub(crate) path: &'r str,
@@ -61,7 +61,7 @@ pub(crate) struct SignedRequest<'r> {
     pub(crate) headers: &'r HeaderMap,
 }
 
-impl SignedRequest<'_> {
+impl UnverifiedRequest<'_> {
     /// Checks the signature. Returns `None` if it is missing, wrong, or of another kind.
     pub(crate) fn check(&self, key: &AccessKey) -> Option<SignedContent> {
         let header = self.header(AUTHORIZATION.as_str())?;
@@ -81,7 +81,7 @@ impl SignedRequest<'_> {
             return None;
         };
         let (signed, time) = (signed?, self.header("x-amz-date")?);
-        // Otherwise, whoever listens could send the request to another server.
+        // Otherwise, somebody who listens could send the request to another server.
         let is_bound = ["host", "x-amz-date", CONTENT_DIGEST];
         let names: Vec<&str> = signed.split(';').collect();
         if id != key.id || !is_bound.iter().all(|name| names.contains(name)) {
@@ -185,7 +185,7 @@ mod tests {
         if let Some((name, value)) = changed {
             headers.insert(name, value.parse().unwrap());
         }
-        let request = SignedRequest {
+        let request = UnverifiedRequest {
             method: "GET",
             path: "/test.txt",
             query: "",

@@ -9,7 +9,7 @@ use pbg_files::{self as files, FileError, FileSummary};
 use pbg_ledger::{FileId, LedgerRecord, PartitionFile, PartitionServer, Token};
 
 use super::{SharedCheckpoint, name_of};
-use crate::partition_servers::{Lookup, SilentServer};
+use crate::partition_servers::{CopyUse, Lookup, SilentServer};
 use crate::shared_folder::SharedFolder;
 use crate::tensors::{TensorOutput as _, partition_metadata};
 use crate::{CheckpointError, CheckpointManifest, PartitionData, PartitionRows, names};
@@ -96,17 +96,15 @@ impl SharedCheckpoint {
         file: &PartitionFile,
     ) -> Result<Option<String>, CheckpointError> {
         let (key, name) = key_and_name(entity_type, partition, file.id);
-        let on_servers = self
-            .servers
-            .as_ref()
-            .map(|servers| servers.size(&key, &name));
-        match on_servers {
-            Some(Lookup::Found(size)) if size == file.size => return Ok(None),
-            Some(Lookup::Unknown(_)) => return Ok(None),
-            _ => {}
+        if self.folder.size_if_any(&name)? == Some(file.size) {
+            return Ok(None);
         }
-        let size = self.folder.size_if_any(&name)?;
-        Ok((size != Some(file.size)).then_some(name))
+        let servers = self.servers.as_ref();
+        Ok(match servers.map(|servers| servers.size(&key, &name)) {
+            Some(Lookup::Found(size)) if size == file.size => None,
+            Some(Lookup::Unknown(_)) => None,
+            _ => Some(name),
+        })
     }
 
     /// Reads a partition from a file that the ledger names into `data`, whose memory is reused.
@@ -123,10 +121,12 @@ impl SharedCheckpoint {
         let (key, name) = key_and_name(entity_type, partition, file.id);
         let &PartitionFile { size, crc32, .. } = file;
         let summary = FileSummary { size, crc32 };
-        let mut receive = |source, size, path: PathBuf| {
-            // A copy that is damaged or disappears is as good as none.
-            data.receive(source, size, &path, summary).ok()
-        };
+        let mut receive =
+            |source, size, path: PathBuf| match data.receive(source, size, &path, summary) {
+                Ok(()) => CopyUse::Done(()),
+                Err(CheckpointError::File(error)) => CopyUse::Failed(error.cause),
+                Err(_) => CopyUse::Damaged,
+            };
         let servers = self.servers.as_ref();
         let silent = match servers.map(|servers| servers.read(&key, &name, &mut receive)) {
             Some(Lookup::Found(())) => return Ok(()),
@@ -223,10 +223,16 @@ impl SharedCheckpoint {
             return Ok(());
         }
         let mut failure = None;
-        let mut copy = |source: Box<dyn Read + Send>, _: u64, _: PathBuf| {
-            let copied = self.copy_in(source, name);
-            let copied = copied.map_err(|error| failure = Some(error)).ok()?;
-            (copied == summary).then_some(())
+        let mut copy = |source: Box<dyn Read + Send>, _: u64, _: PathBuf| match self
+            .copy_in(source, key, name, summary)
+        {
+            Ok(true) => CopyUse::Done(()),
+            Ok(false) => CopyUse::Damaged,
+            Err(CopyFailure::Source(cause)) => CopyUse::Failed(cause),
+            Err(CopyFailure::Folder(error)) => {
+                failure = Some(error);
+                CopyUse::Useless
+            }
         };
         let looked = servers.read(key, name, &mut copy);
         if let Some(failure) = failure {
@@ -249,32 +255,48 @@ impl SharedCheckpoint {
         }
     }
 
-    /// Writes `source` to the file `name` of the folder, durably. Returns what was written.
+    /// Writes `source` to the file `name` of the folder, durably, if it has the content that `expected` describes. Returns
+    /// whether it has.
     fn copy_in(
         &self,
         mut source: Box<dyn Read + Send>,
+        key: &str,
         name: &str,
-    ) -> Result<FileSummary, FileError> {
-        let mut buffer = vec![0; COPY_BYTES];
-        let mut next = |out: &mut dyn FnMut(&[u8]) -> Result<(), FileError>| loop {
-            let read = source.read(&mut buffer);
-            match read.map_err(|e| FileError::new("read", Path::new(name), e))? {
-                0 => return Ok(()),
-                read => out(&buffer[..read])?,
-            }
-        };
+        expected: FileSummary,
+    ) -> Result<bool, CopyFailure> {
         if let SharedFolder::Objects(objects) = &*self.folder {
             let mut object = objects.send(name)?;
-            next(&mut |bytes| object.put(bytes))?;
-            return object.finish();
+            pump(&mut source, &mut |bytes| object.put(bytes))?;
+            let is_whole = object.summary() == expected;
+            if is_whole {
+                object.finish()?;
+            }
+            return Ok(is_whole);
         }
-        let copied = self.files.write_named(name, |path: &Path| {
-            let mut file = files::ChecksummedFile::create(path)?;
-            next(&mut |bytes| file.put(bytes))?;
-            file.finish(false)
-        })?;
-        self.folder.keep(name)?;
-        Ok(copied)
+        // Others may copy the same file at the same time, so it is first written under a name of this trainer.
+        let version = names::parse(name).map_or(0, |parsed| parsed.version);
+        let folder = self.files.folder();
+        let staged = files::staged_name(&folder.join(self.files.name(key, version)));
+        let written = self.copy_to(&mut source, &staged, expected);
+        match written {
+            Ok(true) => {
+                files::rename(&staged, &folder.join(name))?;
+                self.folder.keep(name)?;
+            }
+            _ => files::remove(&staged)?,
+        }
+        written
+    }
+
+    fn copy_to(
+        &self,
+        source: &mut dyn Read,
+        path: &Path,
+        expected: FileSummary,
+    ) -> Result<bool, CopyFailure> {
+        let mut file = files::ChecksummedFile::create(path)?;
+        pump(source, &mut |bytes| file.put(bytes))?;
+        Ok(file.finish(false)? == expected)
     }
 
     /// Uses the servers that the newest record names.
@@ -304,4 +326,34 @@ fn described(name: &str, version: u64, summary: FileSummary) -> PartitionFile {
 fn key_and_name(entity_type: &str, partition: u32, id: FileId) -> (String, String) {
     let key = names::partition(entity_type, partition);
     (key, name_of(entity_type, partition, id))
+}
+
+/// Reason for which a file is not copied.
+enum CopyFailure {
+    /// It did not arrive.
+    Source(io::Error),
+    /// It could not be written.
+    Folder(FileError),
+}
+
+impl From<FileError> for CopyFailure {
+    fn from(error: FileError) -> Self {
+        Self::Folder(error)
+    }
+}
+
+/// Passes all bytes of `source` to `put`.
+fn pump(
+    source: &mut dyn Read,
+    put: &mut dyn FnMut(&[u8]) -> Result<(), FileError>,
+) -> Result<(), CopyFailure> {
+    let mut buffer = vec![0; COPY_BYTES];
+    loop {
+        match source.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(read) => put(&buffer[..read])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(CopyFailure::Source(error)),
+        }
+    }
 }

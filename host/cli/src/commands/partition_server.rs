@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pbg_checkpoint::{PartitionServers, ServerConnector, SharedCheckpoint};
+use pbg_ledger::transport::Register as _;
 use pbg_ledger::{LedgerRecord, Phase};
 use pbg_model::error::RunError;
 use pbg_model::memory;
@@ -78,14 +79,23 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         "copying partitions that are only here to the checkpoint",
         terminal.announcer(),
     )?;
-    wait(&connection, &stop)?;
+    own.presence.announce();
+    let last = wait(&connection, &stop);
     let held = own.server.held();
-    let retired = own.presence.retire();
-    match cluster_options::record(&connection) {
-        Ok(Some(record)) => hand_over(Path::new(&config.checkpoint_path), &own, &keys, &record)?,
-        Ok(None) => {}
-        Err(error) if held > 0 && !retired => return Err(error),
-        Err(_) => {}
+    // While most files are copied, trainers can still read them here.
+    for is_retired in [false, true] {
+        if is_retired {
+            own.presence.retire();
+        }
+        match cluster_options::record(&connection) {
+            Ok(Some(record)) => {
+                hand_over(Path::new(&config.checkpoint_path), &own, &keys, &record)?
+            }
+            Ok(None) => {}
+            // The server of a run that is over ends before this one notices.
+            Err(_) if held == 0 || last.as_ref().is_none_or(LedgerRecord::is_saved) => {}
+            Err(error) => return Err(error),
+        }
     }
     terminal.print_line(format_args!(
         "partition server ended; it held {}",
@@ -94,26 +104,31 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the run is finished and has no trainers, or until `stop` is set.
-fn wait(connection: &Connection, stop: &AtomicBool) -> Result<()> {
+/// Waits until the run is finished and has no trainers, or until `stop` is set. Returns the last record that was read.
+fn wait(connection: &Connection, stop: &AtomicBool) -> Option<LedgerRecord> {
+    let mut last: Option<LedgerRecord> = None;
     let mut had_trainers = false;
     loop {
         let looked = pbg_clock::now();
-        // While the ledger does not answer, the trainers wait as well.
-        if let Ok(Some(record)) = cluster_options::record(connection) {
-            had_trainers |= !record.trainers().is_empty();
-            if had_trainers && is_over(&record) {
-                return Ok(());
+        match cluster_options::record(connection) {
+            Ok(Some(record)) => {
+                had_trainers |= !record.trainers().is_empty();
+                let is_over = had_trainers && is_over(&record);
+                last = Some(record);
+                if is_over {
+                    return last;
+                }
             }
+            Ok(None) => {}
+            // While the ledger does not answer, the trainers wait as well.
+            Err(_) if connection.server_is_gone() || connection.is_shut_down() => return last,
+            Err(_) => {}
         }
         while pbg_clock::elapsed(looked) < LOOK {
             if stop.load(Ordering::Relaxed) {
-                return Ok(());
+                return last;
             }
             pbg_clock::sleep(TICK);
-        }
-        if connection.server_is_gone() {
-            return Ok(());
         }
     }
 }

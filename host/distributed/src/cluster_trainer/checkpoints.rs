@@ -122,7 +122,13 @@ impl ClusterTrainer<'_> {
             |entity_type, partition, id| self.is_garbage(&record, entity_type, partition, id),
             |writer| !record.trainers().contains_key(&writer),
         )?;
-        self.remove_logs(&tellers, &*self.last_record()?)?;
+        let newest = self.last_record()?;
+        self.machine
+            .pipeline
+            .buffer
+            .store()
+            .drop_stored(&kept, &newest);
+        self.remove_logs(&tellers, &newest)?;
         if let Some(before) = &before {
             files.trim_events(&before.told)?;
         }

@@ -42,6 +42,8 @@ pub(crate) struct Joining<'a> {
     pub(crate) shares_parameters: bool,
     /// Differences from the configuration of the newest checkpoint that are allowed.
     pub(crate) allowed: AllowedChanges,
+    /// Token of this trainer when it was part of the run before.
+    pub(crate) earlier: Option<Token>,
     /// History of a record that names a file which no partition server has; it is dropped.
     pub(crate) lost: Option<Token>,
     /// Whether the validation edges differ from those that the newest checkpoint was ranked with.
@@ -165,7 +167,8 @@ impl Joining<'_> {
             return Ok(RecordCheck::Dropped(stale.to_string()));
         }
         // While it has trainers, the run is theirs: this trainer must not replace the record.
-        if !record.trainers().is_empty() {
+        let mut others = record.trainers().keys();
+        if others.any(|token| Some(*token) != self.earlier) {
             return Ok(RecordCheck::Valid);
         }
         if self.shares_parameters && !record.is_saved() {

@@ -76,11 +76,12 @@ impl ClusterTrainer<'_> {
         let Some(own) = servers.and_then(|servers| servers.own.as_ref()) else {
             return Ok(());
         };
+        let tables = self.machine.pipeline.buffer.store();
+        // While most files are copied, the others can still read them here.
+        tables.store_own_files(own.token(), &*self.record()?)?;
         // If the register does not answer, the others remove the server once it is silent.
         let _removed = own.retire();
-        let record = self.record()?;
-        let tables = self.machine.pipeline.buffer.store();
-        tables.store_own_files(own.token(), &record)
+        tables.store_own_files(own.token(), &*self.record()?)
     }
 
     /// Removes the files that trainers have left in the folder and that nothing needs: nobody writes a further checkpoint,
@@ -103,6 +104,8 @@ impl ClusterTrainer<'_> {
     /// that it has not settled are trained again.
     pub(crate) fn leave_after_failure(&mut self) {
         self.ledger.shorten_waits();
+        // Partitions that cannot be copied are lost, and the run goes back to the newest checkpoint.
+        let _copied = self.retire_own_server();
         // The earlier error is reported to the user, so errors here are ignored.
         if self.ledger.submit(LedgerAction::Leave).is_ok() {
             let _sign = self.files().remove_presence(self.token());
@@ -138,16 +141,25 @@ impl ClusterTrainer<'_> {
             .and_then(|record| self.require_consistent(record));
         match newest {
             Err(cause) => cause,
-            Ok(_) if self.cluster.servers.is_some() => JoinError::PartitionLost {
-                what: error.to_string(),
+            Ok((record, manifest)) => {
+                let name = error.missing_file().unwrap_or_default();
+                // A file of the checkpoint itself is not lost with a server.
+                let is_stored = manifest.is_some_and(|manifest| manifest.files.contains_key(name));
+                match self.cluster.servers.is_some() && !is_stored {
+                    true => JoinError::PartitionLost {
+                        what: error.to_string(),
+                        incarnation: record.incarnation(),
+                    }
+                    .into(),
+                    false => error,
+                }
             }
-            .into(),
-            Ok(_) => error,
         }
     }
 
     /// Reports that this trainer was removed from the run and rejoins.
     pub(crate) fn report_rejoining(&mut self, error: &JoinError) {
+        self.report_evictions();
         let reason = error.to_string();
         self.machine.emit(Event::Rejoining { reason });
     }
@@ -183,12 +195,11 @@ impl ClusterTrainer<'_> {
         self,
         cause: &JoinError,
     ) -> (Strategies, Option<PreviousParticipation>) {
-        let record = self.ledger.last_record();
         let earlier = PreviousParticipation {
             token: self.token(),
             reported_epochs: self.rankings.told,
             lost: match cause {
-                JoinError::PartitionLost { .. } => record.map(|record| record.incarnation()),
+                JoinError::PartitionLost { incarnation, .. } => Some(*incarnation),
                 _ => None,
             },
         };

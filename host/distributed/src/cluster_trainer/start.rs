@@ -86,6 +86,7 @@ impl<'a> ClusterTrainer<'a> {
                 || resolved.blueprint().layout.fixed_tables().next().is_some()
                 || strategies.loss.state().is_some(),
             allowed,
+            earlier: earlier.map(|earlier| earlier.token),
             lost: earlier.and_then(|earlier| earlier.lost),
             other_validation,
         };
@@ -169,6 +170,13 @@ impl<'a> ClusterTrainer<'a> {
         told: Option<u32>,
     ) -> Result<Self, RunError> {
         let watch = Heartbeats::start(cluster, &ledger)?;
+        if let Some(own) = cluster
+            .servers
+            .as_ref()
+            .and_then(|servers| servers.own.as_ref())
+        {
+            own.announce();
+        }
         let epochs_told = ledger
             .last_record()
             .map_or(0, |record| record.work().pass.epoch);

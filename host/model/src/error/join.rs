@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pbg_ledger::transport::NoAnswer;
-use pbg_ledger::{DamagedRecord, PROTOCOL, Phase, StaleRecord, TransactionError};
+use pbg_ledger::{DamagedRecord, PROTOCOL, Phase, StaleRecord, Token, TransactionError};
 
 /// Reason why a trainer cannot join a distributed run or cannot continue in it.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +106,8 @@ pub enum JoinError {
     PartitionLost {
         /// The missing file.
         what: String,
+        /// History of the record that names it.
+        incarnation: Token,
     },
     /// Several trainers would have to exchange parameters, which nothing carries.
     #[error(
