@@ -170,8 +170,11 @@ impl SetTables {
         let blueprint = resolved.blueprint();
         let entity_type = &blueprint.layout.types[self.set.entity];
         let mut answers = DistributionAnswers::default();
+        // Counts may have been read for the fallback alone, which a resumed run may lack.
+        let is_counted = sampler.required().relation_counts;
         for &relation in &self.relations {
-            let (edges, seen) = self.counts.of_relation(relation);
+            let counted = is_counted.then(|| self.counts.of_relation(relation));
+            let (edges, seen) = counted.unwrap_or_default();
             let candidates = NegativeCandidates {
                 relation,
                 relation_name: blueprint.relation_names[relation as usize].clone(),

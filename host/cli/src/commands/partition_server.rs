@@ -29,7 +29,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// Keep partitions of a distributed run in memory, until the run is finished or Ctrl-C.
 ///
 /// Trainers of a run with `num_partition_servers` send partitions here between checkpoints instead of writing them to
-/// `checkpoint_path`. On Ctrl-C, partitions that the run has only here are copied to `checkpoint_path` first. If the
+/// `checkpoint_path`. On Ctrl-C, the partitions of the run that are here are copied to `checkpoint_path` first. If the
 /// server is killed, its partitions are lost, unless `distributed.partition_replicas` is 2: the run then goes back to the
 /// newest checkpoint.
 #[derive(Debug, clap::Args)]

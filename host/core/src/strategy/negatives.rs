@@ -185,6 +185,11 @@ pub fn check_distribution(
     if parts.is_empty() {
         return Err(DistributionError::Empty);
     }
+    // Each may be finite and their sum not.
+    let sum: f64 = parts.iter().map(|part| part.fraction).sum();
+    if sum == f64::INFINITY {
+        return Err(DistributionError::Fraction(sum));
+    }
     let mut kinds = BTreeSet::new();
     for part in parts {
         if !(part.fraction > 0.0 && part.fraction.is_finite()) {
