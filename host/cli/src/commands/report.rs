@@ -151,7 +151,8 @@ impl RunFacts {
             known.fact("strategy", format_args!("{strategy} ({sum})"));
         }
         // The path of the dataset is relative to the checkpoint, not to the working folder.
-        let loss = run.strategies.last().map(|loss| loss.name.as_str());
+        // After the bucket order and the relation sampler.
+        let loss = run.strategies.get(2).map(|loss| loss.name.as_str());
         match StoredModel::config_of(&checkpoint) {
             Ok(config) => known.configured(&config, loss, terminal),
             Err(error) => terminal.warn(error),
