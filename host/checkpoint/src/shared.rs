@@ -267,7 +267,8 @@ impl SharedCheckpoint {
             };
             let goes = match names::parse_partition(name_when_complete) {
                 Some((entity_type, partition)) => is_garbage(&entity_type, partition, parsed.id()),
-                None => newest.is_some_and(|newest| parsed.version < newest),
+                // Attempts at one version that failed are of its number.
+                None => newest.is_some_and(|newest| parsed.version <= newest),
             };
             if goes {
                 // A file that is being read is listed again by the next checkpoint.

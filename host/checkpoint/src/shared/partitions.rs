@@ -299,6 +299,14 @@ impl SharedCheckpoint {
         Ok(file.finish(false)? == expected)
     }
 
+    /// Whether the folder has the file `name`.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn has_file(&self, name: &str) -> Result<bool, CheckpointError> {
+        Ok(self.folder.size_if_any(name)?.is_some())
+    }
+
     /// Uses the servers that the newest record names.
     pub fn use_servers(&self, named: &BTreeMap<Token, PartitionServer>) {
         if let Some(servers) = &self.servers {

@@ -143,14 +143,16 @@ impl ClusterTrainer<'_> {
             Err(cause) => cause,
             Ok((record, manifest)) => {
                 let name = error.missing_file().unwrap_or_default();
-                // A file of the checkpoint itself is not lost with a server.
                 let is_stored = manifest.is_some_and(|manifest| manifest.files.contains_key(name));
-                match self.cluster.servers.is_some() && !is_stored {
+                // A checkpoint may have copied it from a server that was removed from the run and is alive.
+                let has_appeared = is_stored && self.files().has_file(name).unwrap_or(false);
+                match self.cluster.servers.is_some() && (has_appeared || !is_stored) {
                     true => JoinError::PartitionLost {
                         what: error.to_string(),
-                        incarnation: record.incarnation(),
+                        incarnation: (!is_stored).then(|| record.incarnation()),
                     }
                     .into(),
+                    // A file of the checkpoint itself is not lost with a server.
                     false => error,
                 }
             }
@@ -199,7 +201,7 @@ impl ClusterTrainer<'_> {
             token: self.token(),
             reported_epochs: self.rankings.told,
             lost: match cause {
-                JoinError::PartitionLost { incarnation, .. } => Some(*incarnation),
+                JoinError::PartitionLost { incarnation, .. } => *incarnation,
                 _ => None,
             },
         };

@@ -106,8 +106,8 @@ pub enum JoinError {
     PartitionLost {
         /// The missing file.
         what: String,
-        /// History of the record that names it.
-        incarnation: Token,
+        /// History of the record that names it, which is dropped; `None` if the file has appeared meanwhile.
+        incarnation: Option<Token>,
     },
     /// Several trainers would have to exchange parameters, which nothing carries.
     #[error(
