@@ -93,6 +93,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             }
             Ok(None) => {}
             // The server of a run that is over ends before this one notices.
+            Err(_) if connection.is_shut_down() || connection.server_is_gone() => {}
             Err(_) if held == 0 || last.as_ref().is_none_or(LedgerRecord::is_saved) => {}
             Err(error) => return Err(error),
         }
