@@ -18,7 +18,7 @@ use crate::ledger::{decode, encode};
 use crate::random_token::random_token;
 
 /// How often the removal of the entry is tried when a server ends. Otherwise others remove it once it is silent.
-const ATTEMPTS: usize = 10;
+const ATTEMPTS: usize = 3;
 
 /// Draws the token of a partition server.
 ///
@@ -99,10 +99,12 @@ impl ServerPresence {
     pub fn retire(&self) -> bool {
         self.entry.ends.change(|ends| *ends = true);
         let thread = lock(&self.thread).take();
-        if let Some(thread) = thread {
-            // Otherwise it might add the server again. The message of a panic is already printed.
-            let _panicked = thread.join();
-        }
+        let Some(thread) = thread else {
+            // It was retired before, and the register may have ended with the run.
+            return true;
+        };
+        // Otherwise it might add the server again. The message of a panic is already printed.
+        let _panicked = thread.join();
         self.entry.remove()
     }
 }
