@@ -9,6 +9,9 @@ use super::ClusterTrainer;
 use crate::conversion::stored_state;
 use crate::ledger::NotApplied;
 
+/// How often the last trainer tries to remove files that nobody needs.
+const CLEANING_ATTEMPTS: usize = 5;
+
 /// The previous participation of a trainer that rejoins.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PreviousParticipation {
@@ -64,7 +67,12 @@ impl ClusterTrainer<'_> {
         let record = self.ledger.last_record();
         if let Some(record) = record.filter(|record| record.trainers().is_empty()) {
             // The run has ended well. What cannot be removed now, the next checkpoint of another run removes.
-            let _kept = self.remove_leftovers(&record, &listed);
+            for _ in 0..CLEANING_ATTEMPTS {
+                if self.remove_leftovers(&record, &listed).is_ok() || self.asked_to_stop() {
+                    break;
+                }
+                pbg_clock::sleep(self.cluster.heartbeat);
+            }
         }
         Ok(())
     }
