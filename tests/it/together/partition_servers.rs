@@ -4,6 +4,7 @@
 use std::fs;
 
 use super::killed::{end, meeting, repeats};
+use super::{Meeting, Trainer};
 
 /// Keys of runs that go on until they are stopped, and keep the end of every epoch.
 const LONG: [&str; 3] = [
@@ -14,6 +15,31 @@ const LONG: [&str; 3] = [
 
 fn keys<'k>(more: &[&'k str]) -> Vec<&'k str> {
     LONG.iter().chain(more).copied().collect()
+}
+
+/// Starts a partition server of the run.
+fn server(meeting: &Meeting, number: u32, keys: &[&str]) -> Trainer {
+    let rendezvous = meeting.place.path("rendezvous").display().to_string();
+    let rendezvous = format!("distributed_init_method=\"file://{rendezvous}\"");
+    let mut arguments = vec![
+        "partition-server",
+        "--listen",
+        "127.0.0.1:0",
+        "--memory",
+        "1M",
+    ];
+    for key in [
+        &*rendezvous,
+        "distributed.heartbeat=0.2",
+        "distributed.patience=60",
+    ]
+    .iter()
+    .chain(keys)
+    {
+        arguments.extend(["--set", key]);
+    }
+    let mut command = meeting.place.command(arguments);
+    Trainer::spawn(&meeting.place, 10 + number, &mut command)
 }
 
 #[test]
@@ -31,6 +57,23 @@ fn trainers_with_servers_of_their_own_train_what_one_machine_trains() {
     let files = files.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let partitions = files.filter(|name| name.starts_with("embeddings_"));
     assert!(partitions.count() <= 8);
+}
+
+#[test]
+fn a_lost_server_takes_the_run_back_to_the_newest_checkpoint() {
+    let Some(meeting) = meeting() else { return };
+    let keys = keys(&["num_partition_servers=-1"]);
+    let mut trainers = [0, 1].map(|rank| meeting.start(rank, 2, &keys));
+    for trainer in &mut trainers {
+        assert!(trainer.trains(20), "{}", trainer.errors());
+    }
+    trainers[1].kill();
+    super::faults::waits_for(&mut trainers[0], "ledger_replaced");
+    assert!(!trainers[0].of("server_lost").is_empty());
+    let trained = trainers[0].of("bucket_finished").len();
+    assert!(trainers[0].trains(trained + 40), "{}", trainers[0].errors());
+    end(&meeting, &mut trainers[..1]);
+    repeats(&meeting.place);
 }
 
 #[test]
@@ -53,6 +96,42 @@ fn with_two_replicas_a_lost_server_costs_what_its_trainer_had_not_settled() {
     end(&meeting, &mut trainers[..2]);
     repeats(&meeting.place);
     for trainer in &trainers[..2] {
+        assert_eq!(
+            trainer.of("ledger_replaced").len(),
+            0,
+            "{}",
+            trainer.errors()
+        );
+    }
+}
+
+#[test]
+fn servers_may_end_and_others_begin_while_trainers_go_on() {
+    let Some(meeting) = meeting() else { return };
+    let servers = ["num_partition_servers=2"];
+    let keys = keys(&servers);
+    let mut trainers = [0, 1].map(|rank| meeting.start(rank, 2, &keys));
+    super::faults::waits_for(&mut trainers[0], "gathering");
+    assert_eq!(trainers[0].of("bucket_finished").len(), 0);
+    let mut processes = vec![server(&meeting, 1, &servers), server(&meeting, 2, &servers)];
+    for trainer in &mut trainers {
+        assert!(trainer.trains(20), "{}", trainer.errors());
+    }
+    processes[0].interrupt();
+    assert_eq!(processes[0].ends(), Some(0), "{}", processes[0].errors());
+    for number in 3..5 {
+        for trainer in &mut trainers {
+            let trained = trainer.of("bucket_finished").len();
+            assert!(trainer.trains(trained + 20), "{}", trainer.errors());
+        }
+        processes.push(server(&meeting, number, &servers));
+    }
+    end(&meeting, &mut trainers);
+    repeats(&meeting.place);
+    for server in &mut processes {
+        assert_eq!(server.ends(), Some(0), "{}", server.errors());
+    }
+    for trainer in &trainers {
         assert_eq!(
             trainer.of("ledger_replaced").len(),
             0,

@@ -80,7 +80,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         terminal.announcer(),
     )?;
     own.presence.announce();
-    let last = wait(&connection, &stop);
+    let patience = Duration::from_secs_f64(config.distributed.patience);
+    let last = wait(&connection, patience, &stop);
     let held = own.server.held();
     // While most files are copied, trainers can still read them here.
     for is_retired in [false, true] {
@@ -92,8 +93,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
                 hand_over(Path::new(&config.checkpoint_path), &own, &keys, &record)?
             }
             Ok(None) => {}
-            // The server of a run that is over ends before this one notices.
-            Err(_) if connection.is_shut_down() || connection.server_is_gone() => {}
+            // The trainers end the server of a run only when a checkpoint has everything.
+            Err(_) if connection.is_shut_down() => {}
             Err(_) if held == 0 || last.as_ref().is_none_or(LedgerRecord::is_saved) => {}
             Err(error) => return Err(error),
         }
@@ -105,24 +106,28 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     Ok(())
 }
 
-/// Waits until the run is finished and has no trainers, or until `stop` is set. Returns the last record that was read.
-fn wait(connection: &Connection, stop: &AtomicBool) -> Option<LedgerRecord> {
+/// Waits until the run is finished and has no trainers, until the ledger has not answered for `patience`, or until `stop`
+/// is set. Returns the last record that was read.
+fn wait(connection: &Connection, patience: Duration, stop: &AtomicBool) -> Option<LedgerRecord> {
     let mut last: Option<LedgerRecord> = None;
     let mut had_trainers = false;
+    let mut answered = pbg_clock::now();
     loop {
         let looked = pbg_clock::now();
         match cluster_options::record(connection) {
-            Ok(Some(record)) => {
-                had_trainers |= !record.trainers().is_empty();
-                let is_over = had_trainers && is_over(&record);
-                last = Some(record);
+            Ok(record) => {
+                answered = pbg_clock::now();
+                let trainers = record.as_ref().map(|record| record.trainers().len());
+                had_trainers |= trainers.is_some_and(|count| count > 0);
+                let is_over = had_trainers && record.as_ref().is_some_and(is_over);
+                last = record.or(last);
                 if is_over {
                     return last;
                 }
             }
-            Ok(None) => {}
-            // While the ledger does not answer, the trainers wait as well.
-            Err(_) if connection.server_is_gone() || connection.is_shut_down() => return last,
+            Err(_) if connection.is_shut_down() => return last,
+            // The trainers wait as long as that.
+            Err(_) if pbg_clock::elapsed(answered) >= patience => return last,
             Err(_) => {}
         }
         while pbg_clock::elapsed(looked) < LOOK {
