@@ -18,7 +18,7 @@ use crate::ledger::{decode, encode};
 use crate::random_token::random_token;
 
 /// How often the removal of the entry is tried when a server ends. Otherwise others remove it once it is silent.
-const ATTEMPTS: usize = 3;
+const ATTEMPTS: usize = 10;
 
 /// Draws the token of a partition server.
 ///
@@ -147,10 +147,10 @@ impl ServerEntry {
 
     /// Removes the entry from the record. Returns whether the record is known to lack it.
     fn remove(&self) -> bool {
-        if !self.is_announced.load(Ordering::Relaxed) {
+        if !self.is_announced.load(Ordering::Relaxed) || self.register.is_shut_down() {
             return true;
         }
-        (0..ATTEMPTS).any(|attempt| {
+        for attempt in 0..ATTEMPTS {
             if attempt > 0 {
                 pbg_clock::sleep(self.heartbeat / 8);
             }
@@ -158,9 +158,14 @@ impl ServerEntry {
                 let is_there = record.servers().contains_key(&self.token);
                 is_there.then(|| record.apply_command(OperatorCommand::RemoveServer(self.token)))
             });
-            // The next attempt finds the entry missing.
-            matches!(changed, Ok(false))
-        })
+            match changed {
+                // The entry was written away, or somebody else wrote first; the next attempt shows which.
+                Ok(true) => {}
+                Ok(false) => return true,
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Changes the record if there is one that uses partition servers. Returns whether something was written, which may

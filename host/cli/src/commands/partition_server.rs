@@ -88,13 +88,15 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         if is_retired {
             own.presence.retire();
         }
+        // The trainers end the server of a run only when a checkpoint has everything.
+        if connection.is_shut_down() {
+            continue;
+        }
         match cluster_options::record(&connection) {
             Ok(Some(record)) => {
                 hand_over(Path::new(&config.checkpoint_path), &own, &keys, &record)?
             }
             Ok(None) => {}
-            // The trainers end the server of a run only when a checkpoint has everything.
-            Err(_) if connection.is_shut_down() => {}
             Err(_) if held == 0 || last.as_ref().is_none_or(LedgerRecord::is_saved) => {}
             Err(error) => return Err(error),
         }
