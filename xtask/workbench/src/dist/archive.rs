@@ -100,29 +100,18 @@ fn check_listing(listing: &str, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes `SHA256SUMS` of all files of releases in a folder, for `sha256sum --check`. Returns their names.
-pub(super) fn write_sums(folder: &Path) -> Result<Vec<String>> {
-    const ENDINGS: [&str; 3] = [".whl", ".tar.gz", ".cdx.json"];
-    let mut names = Vec::new();
-    for entry in
-        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
-    {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
-            names.push(name);
-        }
-    }
-    names.sort();
+/// Writes `SHA256SUMS` of the files `names` in a folder, for `sha256sum --check`. The folder may have files of other
+/// releases.
+pub(super) fn write_sums(folder: &Path, names: &[String]) -> Result<()> {
     let mut text = String::new();
-    for name in &names {
+    for name in names {
         let bytes = fs::read(folder.join(name)).with_context(|| format!("cannot read {name}"))?;
         for byte in Sha256::digest(bytes) {
             let _ = write!(text, "{byte:02x}");
         }
         let _ = writeln!(text, "  {name}");
     }
-    fs::write(folder.join("SHA256SUMS"), text).context("cannot write SHA256SUMS")?;
-    Ok(names)
+    fs::write(folder.join("SHA256SUMS"), text).context("cannot write SHA256SUMS")
 }
 
 pub(super) fn create(folder: &Path) -> Result<()> {
@@ -164,7 +153,12 @@ mod tests {
             let folder = scratch.path().join(folder);
             create(&folder).unwrap();
             let archive = pack(&repo, &built, name, "{}\n", &folder).unwrap();
-            assert_eq!(write_sums(&folder).unwrap(), [format!("{name}.tar.gz")]);
+            // A file of another release.
+            fs::write(folder.join("old.tar.gz"), "old").unwrap();
+            write_sums(&folder, &[format!("{name}.tar.gz")]).unwrap();
+            let sums_text = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
+            assert_eq!(sums_text.lines().count(), 1);
+            assert!(sums_text.ends_with(&format!("  {name}.tar.gz\n")));
             let sums = Command::new("sha256sum")
                 .args(["--check", "SHA256SUMS"])
                 .current_dir(&folder)

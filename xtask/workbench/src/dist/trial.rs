@@ -21,6 +21,18 @@ pub(super) struct Built {
     pub(super) name: String,
 }
 
+impl Built {
+    /// Returns the names of the wheel, the archive and the list of packages.
+    pub(super) fn file_names(&self) -> Result<Vec<String>> {
+        let mut names = vec![format!("{}.cdx.json", self.name)];
+        for path in [&self.wheel, &self.archive] {
+            let name = path.file_name().context("a file has a name")?;
+            names.push(name.to_string_lossy().into_owned());
+        }
+        Ok(names)
+    }
+}
+
 /// Debian releases: name, and whether its Python is new enough for the package.
 const DEBIAN: [(&str, bool); 2] = [("bullseye", false), ("bookworm", true)];
 
@@ -193,12 +205,12 @@ fn enter(root: &Path) -> Command {
 
 /// Returns a folder with Debian, which is made if it is missing; the reason if it cannot be made.
 fn debian(cross: &Path, suite: &str, machine: &str) -> Result<Result<PathBuf, String>> {
+    if !is_root() {
+        return Ok(Err("only root can change the root folder".to_owned()));
+    }
     let root = cross.join(format!("chroots/{suite}-{machine}"));
     if root.exists() {
         return Ok(Ok(root));
-    }
-    if !is_root() {
-        return Ok(Err("only root can change the root folder".to_owned()));
     }
     if let Some(reason) = install("debootstrap", "debootstrap") {
         return Ok(Err(reason));
