@@ -21,6 +21,10 @@ use crate::partition_servers::{OwnServer, ServerKeys};
 use crate::terminal::Terminal;
 use crate::{cluster_options, format, interrupt, load};
 
+/// Advice if there is less memory than the server may use.
+const LESS_MEMORY: &str =
+    "lower --memory: what fits into no server is written to `checkpoint_path`";
+
 /// Interval at which the server looks whether its run has ended.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often it looks whether it must stop.
@@ -63,7 +67,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         return Err(Failure::message(FailureKind::Config, what)
             .help("set num_partition_servers to the number of servers, for the trainers as well"));
     }
-    memory::require("a partition server", args.memory, 1).map_err(RunError::from)?;
+    memory::require_more("a partition server", args.memory, LESS_MEMORY).map_err(RunError::from)?;
     let connection = Arc::new(cluster::connect_without_rank(&config, terminal)?);
     let keys = ServerKeys::new(&connection, &config)?;
     let addresses = (args.listen, args.advertise);
