@@ -249,7 +249,13 @@ fn phase(record: &LedgerRecord) -> String {
     match record.phase() {
         Phase::Gathering(wanted) => {
             let here = record.trainers().len();
-            format!("waiting for trainers, {here} of {wanted} have joined")
+            match here >= wanted as usize {
+                true => format!(
+                    "waiting for partition servers, {} are there",
+                    record.servers().len()
+                ),
+                false => format!("waiting for trainers, {here} of {wanted} have joined"),
+            }
         }
         Phase::Opening => "planning".to_owned(),
         Phase::Training => "training".to_owned(),

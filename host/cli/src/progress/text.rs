@@ -191,6 +191,10 @@ fn of_checkpoint(event: &Event, terminal: &Terminal) -> Option<String> {
 /// Formats the events of the trainers and the ledger of a distributed run.
 fn of_trainers(event: &Event) -> Option<String> {
     match event {
+        Event::Gathering { here, wanted } if here >= wanted => Some(
+            "all trainers have joined; waiting for partition servers (num_partition_servers)"
+                .to_owned(),
+        ),
         Event::Gathering { here, wanted } => {
             Some(format!("{here} of {wanted} trainers have joined; waiting"))
         }
