@@ -89,9 +89,10 @@ impl ServerPresence {
         &self.entry.server
     }
 
-    /// Adds the server to the record with the next heartbeat. Its trainer has joined, or it needs none.
+    /// Adds the server to the record. Its trainer has joined, or it needs none.
     pub fn announce(&self) {
         self.entry.is_announced.store(true, Ordering::Relaxed);
+        self.entry.add();
     }
 
     /// Removes the server from the record, for good: no trainer settles files that only it has from then on. Returns
@@ -133,16 +134,21 @@ impl ServerEntry {
                 drop(self.ends.wait_while(self.heartbeat, |ends| !*ends));
                 continue;
             }
-            // A register that does not answer now is asked again with the next heartbeat.
-            let _added = self.change(|record| match record.servers().contains_key(&self.token) {
-                true => None,
-                false => {
-                    let add = OperatorCommand::AddServer(self.token, self.server.clone());
-                    Some(record.apply_command(add))
-                }
-            });
+            self.add();
             drop(self.ends.wait_while(self.heartbeat, |ends| !*ends));
         }
+    }
+
+    /// Adds the entry to the record unless it is there. A register that does not answer now is asked again with the next
+    /// heartbeat.
+    fn add(&self) {
+        let _added = self.change(|record| match record.servers().contains_key(&self.token) {
+            true => None,
+            false => {
+                let add = OperatorCommand::AddServer(self.token, self.server.clone());
+                Some(record.apply_command(add))
+            }
+        });
     }
 
     /// Removes the entry from the record. Returns whether the record is known to lack it.
