@@ -17,6 +17,7 @@ use pbg_files::remote::RemoteFolder;
 use pbg_files::{FileError, FileSummary};
 use pbg_ledger::{PartitionServer, Token};
 
+use super::CheckpointError;
 use super::sent_object::SentObject;
 
 /// Time for which a server that has failed to answer is not asked again.
@@ -84,6 +85,19 @@ pub(super) enum CopyUse<T> {
 pub(super) struct SilentServer {
     pub(super) address: String,
     pub(super) cause: io::Error,
+}
+
+impl SilentServer {
+    /// Returns the error of a server that may have the file `name`.
+    pub(super) fn with(self, name: &str) -> CheckpointError {
+        let Self { address, cause } = self;
+        let name = name.to_owned();
+        CheckpointError::SilentServer {
+            address,
+            name,
+            cause,
+        }
+    }
 }
 
 /// Result of looking for a file on all servers.

@@ -9,7 +9,7 @@ use pbg_files::{self as files, FileError, FileSummary};
 use pbg_ledger::{FileId, LedgerRecord, PartitionFile, PartitionServer, Token};
 
 use super::{SharedCheckpoint, name_of};
-use crate::partition_servers::{CopyUse, Lookup, SilentServer};
+use crate::partition_servers::{CopyUse, Lookup};
 use crate::shared_folder::SharedFolder;
 use crate::tensors::{TensorOutput as _, partition_metadata};
 use crate::{CheckpointError, CheckpointManifest, PartitionData, PartitionRows, names};
@@ -135,12 +135,7 @@ impl SharedCheckpoint {
         };
         match (self.read_rows(&name, data, summary), silent) {
             (Err(CheckpointError::File(error)), Some(silent)) if error.is_not_found() => {
-                let SilentServer { address, cause } = silent;
-                Err(CheckpointError::SilentServer {
-                    address,
-                    name,
-                    cause,
-                })
+                Err(silent.with(&name))
             }
             (read, _) => read,
         }
@@ -189,15 +184,8 @@ impl SharedCheckpoint {
         let Some(servers) = &self.servers else {
             return Ok(());
         };
-        let listed = servers.list_of(token).map_err(|silent| {
-            let SilentServer { address, cause } = silent;
-            let name = "partitions of the run".to_owned();
-            CheckpointError::SilentServer {
-                address,
-                name,
-                cause,
-            }
-        })?;
+        let listed = servers.list_of(token);
+        let listed = listed.map_err(|silent| silent.with("partitions of the run"))?;
         let grid = record.grid();
         for group in grid.groups() {
             let files = record
@@ -244,14 +232,7 @@ impl SharedCheckpoint {
                 let path = self.path().join(name);
                 Err(FileError::new("open", &path, io::ErrorKind::NotFound.into()).into())
             }
-            Lookup::Unknown(SilentServer { address, cause }) => {
-                let name = name.to_owned();
-                Err(CheckpointError::SilentServer {
-                    address,
-                    name,
-                    cause,
-                })
-            }
+            Lookup::Unknown(silent) => Err(silent.with(name)),
         }
     }
 
