@@ -71,6 +71,7 @@ mod support;
 mod together;
 #[path = "../tools.rs"]
 mod tools;
+mod training_metrics;
 mod tutorials;
 mod validation;
 mod worlds;

@@ -349,6 +349,27 @@ fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
     let html = ["report", "model", "--html", "run.html"];
     place.run(html).succeeds();
     assert!(place.read("run.html").contains("What each trainer did"));
+    has_every_bucket_in_the_trace(place, trained.len());
+}
+
+/// Asserts that a trace has a span of training and a lease for each bucket, and that settlements have been timed.
+fn has_every_bucket_in_the_trace(place: &Workplace, buckets: usize) {
+    let trace = ["report", "model", "--trace", "run.trace.json"];
+    place.run(trace).succeeds();
+    let trace: Value = serde_json::from_str(&place.read("run.trace.json")).unwrap();
+    let spans = trace["traceEvents"].as_array().unwrap();
+    let count = |is: &dyn Fn(&Value) -> bool| spans.iter().filter(|span| is(span)).count();
+    let is_named = |span: &Value, name: &str| span["name"].as_str().unwrap().starts_with(name);
+    let trained = |span: &Value| span["ph"] == "X" && is_named(span, "bucket (");
+    assert_eq!(count(&trained), buckets);
+    assert_eq!(
+        count(&|span| span["cat"] == "lease" && span["ph"] == "b"),
+        buckets
+    );
+    assert_eq!(count(&|span| is_named(span, "process_name")), 2);
+    for name in ["write partitions", "record in the ledger"] {
+        assert!(count(&|span| is_named(span, name)) > 4, "{name}");
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod libtorch_program;
 mod limits;
 mod line_reader;
 mod load;
+mod metrics_server;
 mod model_notes;
 mod model_summary;
 mod options;
@@ -32,6 +33,7 @@ mod tables;
 mod tensorboard;
 mod terminal;
 mod terminal_front_end;
+mod training_metrics;
 
 use std::io::{self, Write as _};
 use std::panic;

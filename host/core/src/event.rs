@@ -159,6 +159,27 @@ pub enum Event {
         /// Learning rate of embeddings, if it follows a schedule.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lr: Option<f32>,
+        /// Seconds from its lease to the start of training, if several trainers train.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        leased_seconds: Option<f64>,
+    },
+    /// The ledger has recorded trained buckets, whose partitions are durable. The time of the line is that of the
+    /// record.
+    BucketsSettled {
+        /// The pass.
+        #[serde(flatten)]
+        pass: PassId,
+        /// The buckets.
+        buckets: Vec<Bucket>,
+        /// Seconds in which their partitions were written.
+        write_seconds: f64,
+        /// Seconds after that until the ledger had recorded them.
+        ledger_seconds: f64,
+        /// Number of transactions of this trainer that the ledger has refused since the previous event of this kind.
+        refusals: u64,
+        /// Duration in seconds of the last exchange of shared parameters, if the model has any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exchange_seconds: Option<f64>,
     },
     /// All passes of an epoch are trained.
     EpochFinished {

@@ -253,6 +253,9 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
     }
 
     fn begin_bucket(&mut self, acquired: LeasedBucket) {
+        if let Some(lease) = self.leases.get_mut(&acquired.bucket) {
+            lease.begun = Some(pbg_clock::now());
+        }
         self.watch
             .set_state(TrainerActivity::Training, Some(acquired.bucket));
     }
@@ -296,7 +299,7 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
         self.totals.2.add(&trained.io);
         let mut io = std::mem::take(&mut self.settlement_io);
         io.add(&trained.io);
-        let leased_at = self.leases.remove(&bucket).map(|lease| lease.revision);
+        let lease = self.leases.remove(&bucket);
         let finished = Event::BucketFinished {
             pass,
             bucket,
@@ -308,8 +311,10 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
             seconds: trained.seconds,
             io,
             lr: self.machine.scheduled_lr(pass),
+            leased_seconds: lease.and_then(|lease| lease.seconds_held()),
         };
-        self.report(finished, leased_at);
+        self.report(finished, lease.map(|lease| lease.revision));
+        self.report_settled();
         if stop {
             return self.leave().map(Some);
         }

@@ -68,6 +68,8 @@ pub(crate) struct LedgerClient {
     settlements: [AtomicU64; 2],
     /// Number of commands that were sent.
     commands: AtomicU64,
+    /// Number of refused transactions that were not reported.
+    refusals: AtomicU64,
 }
 
 impl LedgerClient {
@@ -88,6 +90,7 @@ impl LedgerClient {
             needs: RefreshRequest::default(),
             settlements: Default::default(),
             commands: AtomicU64::new(0),
+            refusals: AtomicU64::new(0),
         }
     }
 
@@ -177,6 +180,11 @@ impl LedgerClient {
     /// Records that the settlement is applied.
     pub(crate) fn end_settlement(&self) {
         self.settlements[1].fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Returns the number of transactions that were refused since the last call.
+    pub(crate) fn take_refusals(&self) -> u64 {
+        self.refusals.swap(0, Ordering::Relaxed)
     }
 
     /// Returns the trainer's token.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pbg_checkpoint::{CheckpointManifest, SharedCheckpoint, shared};
 use pbg_core::graph::{Bucket, Side, SidePartition};
@@ -35,6 +35,20 @@ pub(crate) struct UnsettledBuckets {
     pub(crate) loss: Option<LossState>,
     /// Events of these buckets, as lines of JSON for the trainer's log.
     pub(crate) lines: Vec<u8>,
+}
+
+/// Buckets that the ledger has recorded.
+#[derive(Debug)]
+pub(crate) struct SettledBuckets {
+    /// The pass of the buckets.
+    pub(crate) pass: PassId,
+    pub(crate) buckets: Vec<Bucket>,
+    /// Time since 1970 at which the ledger had recorded them.
+    pub(crate) at: Duration,
+    /// Time in which their partitions were written.
+    pub(crate) writing: Duration,
+    /// Time after that until the ledger had recorded them.
+    pub(crate) recording: Duration,
 }
 
 /// File that was written and is not settled yet.
@@ -69,8 +83,10 @@ pub(crate) struct ClusterTables {
     fixed: BTreeMap<TableKey, PartitionFile>,
     /// Files written since the last settlement.
     written: Mutex<BTreeMap<TableKey, WrittenFile>>,
-    /// The settlement in progress.
-    settling: Mutex<Option<UnsettledBuckets>>,
+    /// The settlement in progress, and when it began.
+    settling: Mutex<Option<(Instant, UnsettledBuckets)>>,
+    /// Settlements that the ledger has recorded and the trainer has not reported.
+    settled: Mutex<Vec<SettledBuckets>>,
     /// How long partition servers are waited for; `None` if the run has none.
     server_waits: Option<ServerWaits>,
 }
@@ -112,6 +128,7 @@ impl ClusterTables {
             features,
             written: Mutex::default(),
             settling: Mutex::default(),
+            settled: Mutex::default(),
             server_waits,
         }
     }
@@ -371,6 +388,11 @@ impl ClusterTables {
         }
     }
 
+    /// Returns the settlements since the last call.
+    pub(crate) fn take_settled(&self) -> Vec<SettledBuckets> {
+        std::mem::take(&mut lock(&self.settled))
+    }
+
     /// Frees the memory of files that a settlement has replaced. While a checkpoint is written, which may name them, they
     /// stay until its end.
     fn drop_replaced(&self, record: &LedgerRecord, replaced: &[(TableKey, FileId)]) {
@@ -397,7 +419,7 @@ impl TableStore for ClusterTables {
     }
 
     fn begin(&self, cut: UnsettledBuckets) -> Result<(), RunError> {
-        *lock(&self.settling) = Some(cut);
+        *lock(&self.settling) = Some((pbg_clock::now(), cut));
         Ok(())
     }
 
@@ -407,24 +429,25 @@ impl TableStore for ClusterTables {
 
     /// Settles the buckets, whose files are durable now. Returns the revision of the record.
     fn continue_commit(&self) -> Result<Option<u64>, RunError> {
-        let Some(UnsettledBuckets {
+        let Some((began, unsettled)) = lock(&self.settling).take() else {
+            return Ok(None);
+        };
+        let UnsettledBuckets {
             pass,
             buckets,
             sums,
             loss,
             lines,
-        }) = lock(&self.settling).take()
-        else {
-            return Ok(None);
-        };
+        } = unsettled;
         let SettledFiles {
             partitions,
             kept_on,
             replaced,
         } = self.settled(&buckets);
+        let written = pbg_clock::now();
         let settlement = Settlement {
             pass,
-            buckets,
+            buckets: buckets.clone(),
             partitions,
             next: Vec::new(),
             sums,
@@ -441,6 +464,13 @@ impl TableStore for ClusterTables {
             Err(refused) => return Err(refused.into_error().into()),
         };
         self.ledger.end_settlement();
+        lock(&self.settled).push(SettledBuckets {
+            pass,
+            buckets,
+            at: pbg_clock::unix_time(),
+            writing: written.saturating_duration_since(began),
+            recording: pbg_clock::elapsed(written),
+        });
         self.drop_replaced(&record, &replaced);
         Ok(Some(record.revision()))
     }

@@ -16,3 +16,4 @@ pub mod run;
 pub mod svg;
 pub mod table;
 pub mod tensorboard;
+pub mod trace;

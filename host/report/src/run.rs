@@ -20,6 +20,9 @@ pub struct RunReport {
     pub plans: Vec<PlannedPass>,
     /// Trained buckets, in order.
     pub buckets: Vec<BucketRow>,
+    /// Settlements of a distributed run, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settlements: Vec<SettlementRow>,
     /// Trained epochs, in order.
     pub epochs: Vec<EpochRow>,
     /// Ranks of validation edges, in order, with the number of epochs trained before.
@@ -60,6 +63,24 @@ pub struct BucketRow {
     /// Time at which the bucket was finished, in seconds since 1970 by the clock of its trainer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<f64>,
+    /// Seconds from its lease to the start of training, in distributed runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leased_seconds: Option<f64>,
+}
+
+/// Buckets that the ledger of a distributed run has recorded.
+#[derive(Clone, Debug, Serialize)]
+pub struct SettlementRow {
+    /// Name of the trainer.
+    pub trainer: String,
+    /// Time of the record, in seconds since 1970 by the clock of the trainer.
+    pub at: f64,
+    /// The buckets.
+    pub buckets: Vec<Bucket>,
+    /// Seconds in which their partitions were written.
+    pub write_seconds: f64,
+    /// Seconds after that until the ledger had recorded them.
+    pub ledger_seconds: f64,
 }
 
 /// Trained epoch.
@@ -112,8 +133,10 @@ impl RunReport {
                 eval_before,
                 seconds,
                 io,
+                leased_seconds,
                 ..
             } => self.buckets.push(BucketRow {
+                leased_seconds,
                 pass,
                 bucket,
                 stats,
@@ -123,6 +146,25 @@ impl RunReport {
                 trainer: line.trainer.clone(),
                 at: line.at,
             }),
+            Event::BucketsSettled {
+                buckets,
+                write_seconds,
+                ledger_seconds,
+                ..
+            } => self
+                .settlements
+                .extend(
+                    line.trainer
+                        .clone()
+                        .zip(line.at)
+                        .map(|(trainer, at)| SettlementRow {
+                            trainer,
+                            at,
+                            buckets: buckets.clone(),
+                            write_seconds: *write_seconds,
+                            ledger_seconds: *ledger_seconds,
+                        }),
+                ),
             Event::EpochFinished {
                 epoch,
                 stats,
@@ -303,6 +345,7 @@ mod tests {
             eval_before: None,
             eval_after: None,
             lr: None,
+            leased_seconds: None,
             seconds: 2.0,
             io: PartitionIo {
                 loads,

@@ -15,7 +15,7 @@ use crate::workers::WorkerPool;
 /// Largest number of answers, of edges or of names in a request.
 const MOST: usize = 1000;
 /// Description of the API.
-const OPENAPI: &[u8] = include_bytes!("openapi.json");
+const OPENAPI: &str = include_str!("openapi.json");
 /// Longest wait of a question for a worker.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -132,10 +132,7 @@ impl<'s> Api<'s> {
         let answered = match request.path.as_str() {
             "/health" => self.health(),
             "/model" => self.about(),
-            "/openapi.json" => Ok(HttpResponse {
-                status: 200,
-                body: OPENAPI.to_vec(),
-            }),
+            "/openapi.json" => Ok(HttpResponse::text("application/json", OPENAPI.to_owned())),
             "/score" => self.score(&request.body),
             "/predict" => self.predict(&request.body),
             "/neighbors" => self.neighbors(&request.body),

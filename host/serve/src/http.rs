@@ -65,22 +65,41 @@ impl HttpRequest {
     }
 }
 
-/// Response, whose body is JSON.
+/// Response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpResponse {
     /// Status code.
     pub status: u16,
-    /// JSON.
+    /// Media type of the body.
+    pub content_type: &'static str,
+    /// Body.
     pub body: Vec<u8>,
 }
 
+/// Media type of JSON.
+const JSON: &str = "application/json";
+
 impl HttpResponse {
-    /// Creates a response with status 200.
+    /// Creates a response with status 200 and JSON.
     #[must_use]
     pub fn json(value: &impl Serialize) -> Self {
         match serde_json::to_vec(value) {
-            Ok(body) => Self { status: 200, body },
+            Ok(body) => Self {
+                status: 200,
+                content_type: JSON,
+                body,
+            },
             Err(error) => Self::error(500, &format!("internal error (a bug): {error}")),
+        }
+    }
+
+    /// Creates a response with status 200 and a text of the media type `content_type`.
+    #[must_use]
+    pub fn text(content_type: &'static str, text: String) -> Self {
+        Self {
+            status: 200,
+            content_type,
+            body: text.into_bytes(),
         }
     }
 
@@ -90,6 +109,7 @@ impl HttpResponse {
         let body = serde_json::json!({ "error": what }).to_string();
         Self {
             status,
+            content_type: JSON,
             body: body.into_bytes(),
         }
     }
@@ -112,9 +132,10 @@ impl HttpResponse {
     /// Returns the bytes of the response.
     fn bytes(&self, closes: bool) -> Vec<u8> {
         let mut bytes = format!(
-            "HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{}{}\r\n",
+            "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\n{}{}\r\n",
             self.status,
             self.reason(),
+            self.content_type,
             self.body.len(),
             if self.status == 503 {
                 "Retry-After: 1\r\n"

@@ -13,7 +13,7 @@ use pbg_core::strategy::Pass;
 use pbg_files::remote;
 use pbg_model::{ResolvedConfig, RunError, StoredModel};
 use pbg_report::run::RunReport;
-use pbg_report::{pages, table};
+use pbg_report::{pages, table, trace};
 use pbg_session::load;
 
 use crate::failure::{Failure, Result};
@@ -36,7 +36,8 @@ Examples:
   pbg-host report checkpoint --html run.html
   pbg-host report pbg.toml --html run.html --map --neighbors dog.n.01 --neighbors piano.n.01
   pbg-host report pbg.toml --html run.html --questions test.tsv --filter train
-  pbg-host report checkpoint --csv buckets.csv")]
+  pbg-host report checkpoint --csv buckets.csv
+  pbg-host report pbg.toml --trace run.trace.json")]
 pub(crate) struct Args {
     /// Checkpoint folder of the run, or its configuration [default: the working folder or the nearest parent
     /// folder that contains pbg.toml or is a checkpoint].
@@ -48,6 +49,10 @@ pub(crate) struct Args {
     /// Write one row per trained bucket as CSV.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Write when buckets were leased, waited for, trained and settled, in the trace event format that Perfetto
+    /// (ui.perfetto.dev) and Chromium (chrome://tracing) show.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Additional contents of the page.
     #[command(flatten)]
     ask: model_contents::ModelContentArgs,
@@ -81,6 +86,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let known = RunFacts::read(&folder, version, terminal)?;
     let report = RunReport::new(known.summary, &events);
     output::render(args.csv.as_deref(), terminal, || table::run_csv(&report))?;
+    output::render(args.trace.as_deref(), terminal, || {
+        serde_json::to_string(&trace::trace(&report))
+    })?;
     // A model is open only with `--html`: its options require it.
     let mut asked = match model {
         Some(model) => args.ask.ask(&model.resolve()?, terminal)?,

@@ -3,6 +3,7 @@
 mod cluster;
 mod introduction;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -15,11 +16,13 @@ use pbg_train::RunOutcome;
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopUnit;
 use crate::kind::FailureKind;
+use crate::metrics_server::MetricsServer;
 use crate::options::{AllowArgs, ConfigArgs};
 use crate::plugins::{self, StrategyOverrides};
 use crate::progress::{self, ProgressMode};
 use crate::tensorboard::EventFile;
 use crate::terminal::Terminal;
+use crate::training_metrics::TrainingMetrics;
 use crate::{interrupt, load};
 
 /// Train a model, or resume training where an earlier run stopped.
@@ -61,6 +64,12 @@ pub(crate) struct Args {
     /// Also write event files for TensorBoard into this folder.
     #[arg(long, value_name = "FOLDER")]
     tensorboard: Option<PathBuf>,
+    /// Answer HTTP requests for /metrics at this address with figures of the run, in the format of OpenMetrics that
+    /// Prometheus reads; port 0 chooses a free one.
+    ///
+    /// There is no password and no encryption.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    metrics_listen: Option<SocketAddr>,
 }
 
 /// Runs the command.
@@ -91,12 +100,22 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let curves = args.tensorboard.as_deref();
     let mut curves = curves.map(EventFile::create).transpose()?;
     let board = reporter.status_board();
-    let teller: Arc<dyn Fn(&Event) + Send + Sync> = Arc::from(reporter.teller());
+    let metrics = Arc::new(TrainingMetrics::new());
+    let listen = args.metrics_listen;
+    let served = listen.map(|at| MetricsServer::start(at, Arc::clone(&metrics), terminal));
+    let served = served.transpose()?;
+    let tell = reporter.teller();
+    let counted = Arc::clone(&metrics);
+    let teller: Arc<dyn Fn(&Event) + Send + Sync> = Arc::new(move |event| {
+        counted.event(event);
+        tell(event);
+    });
     let mut emit = |event| {
         for line in filled.log.drain() {
             reporter.event(&line);
         }
         reporter.event(&event);
+        metrics.event(&event);
         if let Some(curves) = &mut curves {
             curves.event(&event);
         }
@@ -127,7 +146,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     for line in filled.log.drain() {
         reporter.event(&line);
     }
-    drop((shown, own));
+    drop((shown, own, served));
     watch.wait_for_message();
     reporter.close();
     let checkpoint = &resolved.config().checkpoint_path;

@@ -44,6 +44,7 @@ pub(crate) fn line(event: &Event, tracker: &Tracker, terminal: &Terminal) -> Opt
         Event::BucketStarted { .. }
         | Event::Progress { .. }
         | Event::BucketFinished { .. }
+        | Event::BucketsSettled { .. }
         | Event::Interrupted { .. } => None,
     }
 }

@@ -94,7 +94,8 @@ impl Tracker {
                 self.end_epoch(*epoch, stats.count);
                 self.sample(now);
             }
-            Event::Committed { .. }
+            Event::BucketsSettled { .. }
+            | Event::Committed { .. }
             | Event::Validated { .. }
             | Event::StoppedEarly { .. }
             | Event::Preserved { .. }
@@ -266,6 +267,7 @@ mod tests {
                 ..PartitionIo::default()
             },
             lr: None,
+            leased_seconds: None,
         }
     }
 

@@ -141,12 +141,16 @@ impl ClusterTrainer<'_> {
             writing_seconds: 0.0,
         };
         self.report(committed, None);
-        if let Some(line) = self.unsettled_lines.last() {
-            // The next checkpoint copies this line from the log. The last checkpoint of a run has no successor, so the
-            // line is appended here as well.
-            let line = in_json(std::slice::from_ref(line))?;
-            self.files().append_metrics(&manifest, &line)?;
-        }
+        // The next checkpoint copies these lines from the log. The last checkpoint of a run has no successor, so the
+        // lines are appended here as well.
+        let of_checkpoint = self.unsettled_lines.iter().filter(|line| {
+            matches!(
+                line.event,
+                Event::Committed { .. } | Event::BucketsSettled { .. }
+            )
+        });
+        let lines = in_json(of_checkpoint)?;
+        self.files().append_metrics(&manifest, &lines)?;
         if let Some(epoch) = kept_epoch {
             self.machine.emit(Event::Preserved { epoch });
         }

@@ -21,6 +21,27 @@ impl ClusterTrainer<'_> {
         self.machine.emit(event);
     }
 
+    /// Reports the buckets that the ledger has recorded since the last call.
+    pub(super) fn report_settled(&mut self) {
+        for settled in self.machine.pipeline.buffer.store().take_settled() {
+            let exchange = self.parameters.as_ref();
+            let event = Event::BucketsSettled {
+                pass: settled.pass,
+                buckets: settled.buckets,
+                write_seconds: settled.writing.as_secs_f64(),
+                ledger_seconds: settled.recording.as_secs_f64(),
+                refusals: self.ledger.take_refusals(),
+                exchange_seconds: exchange.map(|exchange| exchange.last_duration().as_secs_f64()),
+            };
+            let revision = self.ledger.last_record().map(|record| record.revision());
+            self.unsettled_lines.push(EventLine {
+                at: Some(settled.at.as_secs_f64()),
+                ..self.line(event.clone(), revision)
+            });
+            self.machine.emit(event);
+        }
+    }
+
     fn line(&self, event: Event, revision: Option<u64>) -> EventLine {
         EventLine {
             event,
@@ -189,7 +210,9 @@ fn merge(
 }
 
 /// Encodes each line as one line of JSON.
-pub(super) fn in_json(lines: &[EventLine]) -> Result<Vec<u8>, RunError> {
+pub(super) fn in_json<'l>(
+    lines: impl IntoIterator<Item = &'l EventLine>,
+) -> Result<Vec<u8>, RunError> {
     let mut bytes = Vec::new();
     for line in lines {
         serde_json::to_writer(&mut bytes, line).map_err(|e| RunError::Unwritable(e.to_string()))?;

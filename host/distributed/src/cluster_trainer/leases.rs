@@ -1,6 +1,7 @@
 //! Leases: the bucket order picks the next bucket among the free ones, and the trainer leases it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pbg_core::graph::Bucket;
 use pbg_core::strategy::Pass;
@@ -17,6 +18,18 @@ pub(super) struct HeldLease {
     pub(super) revision: u64,
     /// Position of the bucket in the buffer's plan.
     pub(super) position: usize,
+    /// Time of the lease.
+    pub(super) leased: Instant,
+    /// Time at which training of the bucket began.
+    pub(super) begun: Option<Instant>,
+}
+
+impl HeldLease {
+    /// Returns the seconds from the lease to the start of training.
+    pub(super) fn seconds_held(self) -> Option<f64> {
+        let held = self.begun?.saturating_duration_since(self.leased);
+        Some(held.as_secs_f64())
+    }
 }
 
 impl ClusterTrainer<'_> {
@@ -37,6 +50,8 @@ impl ClusterTrainer<'_> {
                 let lease = HeldLease {
                     revision: record.revision(),
                     position: self.machine.pipeline.buffer.extend_plan(bucket),
+                    leased: pbg_clock::now(),
+                    begun: None,
                 };
                 self.leases.insert(bucket, lease);
                 Ok(true)

@@ -19,6 +19,7 @@ impl ClusterTrainer<'_> {
         if self.policy.unsettled().is_empty() {
             return Ok(());
         }
+        self.report_settled();
         self.ledger.begin_settlement();
         let pass = self.current_pass();
         let written = self.machine.pipeline.buffer.unsaved();
@@ -55,6 +56,7 @@ impl ClusterTrainer<'_> {
             self.watch.set_state(TrainerActivity::Settling, bucket);
             self.machine.pipeline.buffer.committed(true)?;
         }
+        self.report_settled();
         Ok(())
     }
 

@@ -10,6 +10,7 @@ use pbg_ledger::{
 };
 use pbg_model::error::JoinError;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::LedgerClient;
 use super::encoding::{Backoff, encode};
@@ -50,8 +51,12 @@ impl LedgerClient {
         };
         let ended = self.apply(&mut pending, &numbers.given_up);
         self.silence.forget_writes();
-        if matches!(ended, Err(NotApplied::Abandoned | NotApplied::Fatal(_))) {
-            numbers.given_up.push(number);
+        match &ended {
+            Err(NotApplied::Abandoned | NotApplied::Fatal(_)) => numbers.given_up.push(number),
+            Err(NotApplied::Refused(_)) => {
+                self.refusals.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(_) => {}
         }
         ended
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Figure, RED, axis, color, names_axis, text, with};
-use crate::run::{BucketRow, RunReport};
+use crate::run::{BucketRow, RunReport, SettlementRow};
 
 /// Maximum number of buckets in the figure, since browsers draw each bar.
 const MOST_BUCKETS: usize = 4000;
@@ -45,9 +45,37 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
         }));
     }
     data.push(waits(&rows, origin));
+    let settlements = report.settlements.iter();
+    let settlements: Vec<_> = settlements.filter(|row| row.at >= origin).collect();
+    let settled = [
+        (
+            "write",
+            color(2),
+            settlement_bars(&settlements, origin, |row| {
+                (row.ledger_seconds, row.write_seconds)
+            }),
+        ),
+        (
+            "ledger",
+            color(1),
+            settlement_bars(&settlements, origin, |row| (0.0, row.ledger_seconds)),
+        ),
+    ];
+    if !settlements.is_empty() {
+        data.extend(settled.map(|(name, color, bars)| with(bars, json!({
+            "type": "bar", "orientation": "h", "name": name, "marker": { "color": color },
+            "hovertemplate": format!("{name} of %{{text}}: %{{x:.3f}} s<extra></extra>"), "textposition": "none",
+        }))));
+    }
+    let lanes = names.iter().flat_map(|name| {
+        let has_settled = settlements.iter().any(|row| row.trainer == *name);
+        [Some(text(name)), has_settled.then(|| settling_lane(name))]
+    });
+    let lanes: Vec<String> = lanes.flatten().collect();
     let mut caption = "Each bar is a trained bucket. Red bars are waits for partitions or edges that are long enough to be visible; white gaps \
-                       are waits for other trainers, for the ledger, or for the end of a pass. The times are \
-                       those of each trainer's own clock."
+                       are waits for other trainers, for the ledger, or for the end of a pass. The lanes below show for \
+                       how long trained partitions were written, and how long the ledger then took to record them. The \
+                       times are those of each trainer's own clock."
         .to_owned();
     if left_out > 0 {
         caption.push_str(&format!(
@@ -58,17 +86,42 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
         id: "lanes".to_owned(),
         title: "What each trainer did".to_owned(),
         caption,
-        height: 150 + 34 * names.len() as u32,
+        height: 150 + 34 * lanes.len() as u32,
         data,
         layout: json!({
             "barmode": "overlay", "bargap": 0.25, "xaxis": axis("seconds from the first bucket"),
             "legend": { "orientation": "h", "x": 0, "y": 1, "yanchor": "bottom" },
             "yaxis": with(names_axis(), json!({
                 "categoryorder": "array", "autorange": "reversed",
-                "categoryarray": names.iter().map(|name| text(name)).collect::<Vec<_>>(),
+                "categoryarray": lanes,
             })),
         }),
     })
+}
+
+/// Returns the name of the lane in which the settlements of a trainer are.
+fn settling_lane(trainer: &str) -> String {
+    format!("{}, settling", text(trainer))
+}
+
+/// Returns bars of the spans of settlements; `span` returns how many seconds before the record a span ends, and its
+/// duration.
+fn settlement_bars(
+    rows: &[&SettlementRow],
+    origin: f64,
+    span: impl Fn(&SettlementRow) -> (f64, f64),
+) -> Value {
+    let spans = rows.iter().map(|row| {
+        let (ends_before, seconds) = span(row);
+        (row.at - ends_before - seconds - origin, seconds)
+    });
+    let (base, seconds): (Vec<f64>, Vec<f64>) = spans.unzip();
+    let lanes: Vec<String> = rows.iter().map(|row| settling_lane(&row.trainer)).collect();
+    let names = rows.iter().map(|row| {
+        let buckets: Vec<String> = row.buckets.iter().map(ToString::to_string).collect();
+        buckets.join(" ")
+    });
+    json!({ "base": base, "x": seconds, "y": lanes, "text": names.collect::<Vec<_>>() })
 }
 
 /// Fraction of the whole time below which a wait is not drawn, since the shortest bar in a browser would exaggerate it.

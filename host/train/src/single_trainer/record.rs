@@ -75,6 +75,7 @@ impl SingleTrainer<'_> {
             eval_after: trained.eval_after,
             seconds: trained.seconds,
             io: trained.io,
+            leased_seconds: None,
             lr: self.machine.scheduled_lr(self.schedule.pass()),
         };
         let epoch = &mut self.state.epoch;
