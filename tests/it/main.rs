@@ -32,6 +32,7 @@ mod growth;
 mod held_out;
 mod hostile_plugins;
 mod house;
+mod hub;
 mod identity;
 mod import_files;
 mod import_formats;

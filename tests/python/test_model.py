@@ -375,6 +375,31 @@ def test_metrics_are_a_table(model: pbg_host.Model) -> None:
         pbg_host.metrics("nowhere")
 
 
+def test_a_report_has_page_and_trace(model: pbg_host.Model, tmp_path: Path) -> None:
+    page, trace = tmp_path / "run.html", tmp_path / "run.trace.json"
+    told = pbg_host.report(model.config["checkpoint_path"], html=page, trace=trace)
+    assert [epoch["epoch"] for epoch in told["epochs"]] == [0, 1]
+    assert dict(told["summary"])["dimension"] == str(model.config["dimension"])
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    spans = json.loads(trace.read_text())["traceEvents"]
+    trained = [span for span in spans if span["name"].startswith("bucket (")]
+    assert len(trained) == len(told["buckets"]) and trained[0]["dur"] > 0
+    with pytest.raises(pbg_host.CheckpointError):
+        pbg_host.report(tmp_path / "nowhere")
+
+
+def test_a_folder_for_a_hub_is_a_model(model: pbg_host.Model, tmp_path: Path) -> None:
+    written = model.export(tmp_path / "hub", "hub")
+    assert all(path.is_file() for path in written)
+    loaded = pbg_host.Model(tmp_path / "hub")
+    np.testing.assert_array_equal(loaded.embeddings("all"), model.embeddings("all"))
+    assert loaded.score("e1", "r0", "e2") == model.score("e1", "r0", "e2")
+    card = (tmp_path / "hub/README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\nlibrary_name: pbg-host\n")
+    with pytest.raises(pbg_host.UsageError, match="already exists"):
+        model.export(tmp_path / "hub", "hub")
+
+
 def test_models_become_one(keys: dict[str, Any], tmp_path: Path) -> None:
     pbg_host.import_edges(keys, edges={"train": edges(1000)})
     folders = [tmp_path / "one", tmp_path / "two"]

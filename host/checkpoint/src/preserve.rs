@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use super::manifest::RunInfo;
 use super::partition_files::sweep;
 use super::shared_folder::SharedFolder;
 use super::{
-    CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, SharedCheckpoint, names, read,
+    CheckpointError, CheckpointManifest, FolderWriter, MANIFEST, ReadCheckpoint, SharedCheckpoint,
+    names, read,
 };
 use pbg_files::{self as files, FileError, remote};
 
@@ -51,6 +53,31 @@ impl SharedCheckpoint {
             SharedFolder::Files(folder) => preserve(folder, manifest, name),
             SharedFolder::Objects(objects) => objects.preserve(manifest, name),
         }
+    }
+}
+
+impl ReadCheckpoint {
+    /// Makes folder `to`, which exists, a checkpoint with the files of this version and the description `run`, without
+    /// events. Its files may be hard links. If `to` is a checkpoint already, it stays complete until it is replaced;
+    /// its other files are removed then.
+    ///
+    /// # Errors
+    /// When a file cannot be written, or the checkpoint in `to` cannot be read.
+    pub fn publish_as(&self, to: &Path, run: RunInfo) -> Result<(), CheckpointError> {
+        let held = read::manifest_if_any(to)?;
+        let manifest = CheckpointManifest {
+            run,
+            metrics_length: 0,
+            cut: None,
+            told: Default::default(),
+            ..self.manifest().clone()
+        };
+        fill(self.path(), &manifest, to, held.as_ref())?;
+        let old = held.iter().flat_map(|held| held.files.keys());
+        for name in old.filter(|name| !manifest.files.contains_key(*name)) {
+            files::remove(&to.join(name))?;
+        }
+        Ok(())
     }
 }
 
@@ -156,7 +183,7 @@ fn link(from: &Path, to: &Path) -> Result<(), FileError> {
 mod tests {
     use pbg_ledger::Token;
 
-    use super::super::{PartitionRows, ReadCheckpoint, shared};
+    use super::super::{PartitionRows, shared};
     use super::*;
 
     fn version(trainer: &SharedCheckpoint, version: u64) -> CheckpointManifest {

@@ -21,7 +21,6 @@ mod line_reader;
 mod load;
 mod metrics_server;
 mod model_notes;
-mod model_summary;
 mod options;
 mod output;
 mod partition_servers;
@@ -42,7 +41,7 @@ use clap::{CommandFactory, FromArgMatches};
 use pbg_wasm::CompilerProcess;
 
 use crate::arguments::Arguments;
-use pbg_session::{failure, kind, metrics, object_stores, plugins};
+use pbg_session::{failure, kind, metrics, model_summary, object_stores, plugins};
 
 use crate::failure::Failure;
 use crate::kind::FailureKind;

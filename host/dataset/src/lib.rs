@@ -18,6 +18,7 @@ mod features;
 mod ids;
 pub mod manifest;
 mod name_checksum;
+mod names_only;
 mod relations;
 mod schemas;
 mod staging;

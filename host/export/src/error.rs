@@ -30,6 +30,9 @@ pub enum ExportError {
         /// The owner.
         owner: Owner,
     },
+    /// A folder for a model hub cannot be written to an object store.
+    #[error("{0} is in an object store; export to a folder on this machine, and upload that")]
+    NotLocal(String),
     /// Another export writes to the folder.
     #[error("another export is writing to {}; wait for it, or choose another folder", .0.display())]
     Busy(PathBuf),

@@ -15,6 +15,7 @@ mod embedding_file;
 mod entities;
 mod error;
 mod export;
+pub mod hub;
 mod leftovers;
 mod npy;
 mod options;

@@ -25,7 +25,7 @@ impl FromStr for ExportFormat {
             "parquet" => Ok(Self::Parquet),
             "tsv" => Ok(Self::Tsv),
             _ => Err(format!(
-                "unknown format `{name}`: use npy, safetensors, parquet or tsv"
+                "unknown format `{name}`: use npy, safetensors, parquet, tsv or hub"
             )),
         }
     }

@@ -123,7 +123,8 @@ pub fn free_bytes() -> Option<u64> {
 }
 
 /// Formats a number of bytes in MiB, GiB or TiB.
-fn binary_size(bytes: u64) -> String {
+#[must_use]
+pub fn binary_size(bytes: u64) -> String {
     let gibibytes = bytes as f64 / f64::from(1 << 30);
     match bytes >> 30 {
         0 => format!("{:.0} MiB", gibibytes * 1024.0),

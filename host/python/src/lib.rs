@@ -22,6 +22,7 @@ mod numbers;
 mod orders;
 mod question;
 mod ranking;
+mod stored_run;
 mod training;
 mod version;
 
@@ -69,6 +70,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(function::build_project, module)?)?;
     module.add_function(wrap_pyfunction!(events::known_event, module)?)?;
     module.add_function(wrap_pyfunction!(events::metrics, module)?)?;
+    module.add_function(wrap_pyfunction!(stored_run::report, module)?)?;
     module.add_function(wrap_pyfunction!(training::check, module)?)?;
     Ok(())
 }

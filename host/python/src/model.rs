@@ -208,10 +208,16 @@ impl Model {
         format: &str,
         overwrite: bool,
     ) -> PyResult<Vec<PathBuf>> {
-        let format = work(py, |_| format.parse().map_err(usage))?;
-        let options = ExportOptions { format, overwrite };
+        let tables = match format {
+            "hub" => None,
+            format => Some(work(py, |_| format.parse().map_err(usage))?),
+        };
         self.ask(py, move |resolved, _| {
             let model = TrainedModel::open(resolved)?;
+            let Some(format) = tables else {
+                return pbg_session::hub::export_to_hub(resolved, &model, &folder, overwrite);
+            };
+            let options = ExportOptions { format, overwrite };
             let (checkpoint, earlier) = (&model.checkpoint, model.earlier.as_ref());
             let go_on = &mut |_, _| ();
             let written =

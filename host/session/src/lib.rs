@@ -9,12 +9,15 @@ pub mod combine;
 mod conversions;
 pub mod failure;
 pub mod front;
+pub mod hub;
 pub mod kind;
 pub mod load;
 pub mod metrics;
+pub mod model_summary;
 pub mod object_stores;
 pub mod orders;
 pub mod plugins;
+pub mod stored_run;
 
 pub use failure::{Failure, Result};
 pub use front::FrontEnd;

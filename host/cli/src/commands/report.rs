@@ -4,25 +4,20 @@ mod model_contents;
 
 use std::env;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use pbg_checkpoint::{CheckpointError, ReadCheckpoint};
-use pbg_config::Config;
-use pbg_core::strategy::Pass;
+use pbg_checkpoint::ReadCheckpoint;
 use pbg_files::remote;
-use pbg_model::{ResolvedConfig, RunError, StoredModel};
+use pbg_model::RunError;
 use pbg_report::run::RunReport;
 use pbg_report::{pages, table, trace};
 use pbg_session::load;
+use pbg_session::stored_run::{METRICS, StoredRun};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::terminal::{self, Terminal};
-use crate::{format, metrics, model_summary, output, tables};
-
-/// Name of the file in a checkpoint with the events of its run.
-const METRICS: &str = "metrics.jsonl";
+use crate::{format, output, tables};
 
 /// Report on a training run.
 ///
@@ -81,10 +76,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             .into(),
     };
     let model = args.ask.open(&named, terminal)?;
-    let events = metrics::read(&folder.join(METRICS))?;
     let version = model.as_ref().and_then(load::LoadedModel::version);
-    let known = RunFacts::read(&folder, version, terminal)?;
-    let report = RunReport::new(known.summary, &events);
+    let run = StoredRun::read(&folder, version, &terminal)?;
+    let report = run.report;
     output::render(args.csv.as_deref(), terminal, || table::run_csv(&report))?;
     output::render(args.trace.as_deref(), terminal, || {
         serde_json::to_string(&trace::trace(&report))
@@ -98,7 +92,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         model_contents::add_reliability(&folder, &mut asked, terminal);
     }
     output::render(args.html.as_deref(), terminal, || {
-        pages::run::page(&report, known.first_pass.as_ref(), &asked)
+        pages::run::page(&report, run.first_pass.as_ref(), &asked)
     })?;
     terminal::print_result(args.json, &report, |out| print(out, &report))
 }
@@ -129,65 +123,6 @@ fn find_run() -> Result<PathBuf> {
     let help =
         "give the configuration of the run or its checkpoint folder: `pbg-host report checkpoint`";
     Err(Failure::message(FailureKind::Config, text).help(help))
-}
-
-/// Facts about a run that its checkpoint contains.
-#[derive(Default)]
-struct RunFacts {
-    summary: Vec<(String, String)>,
-    first_pass: Option<Pass>,
-}
-
-impl RunFacts {
-    /// Reads the facts from the version `held`, or otherwise from the last one; empty before the first commit.
-    fn read(path: &Path, held: Option<Arc<ReadCheckpoint>>, terminal: Terminal) -> Result<Self> {
-        let mut known = Self::default();
-        known.fact("run", path.display());
-        let opened = match held {
-            Some(held) => Ok(held),
-            None => ReadCheckpoint::open(path).map(Arc::new),
-        };
-        let checkpoint = match opened {
-            Ok(checkpoint) => checkpoint,
-            Err(CheckpointError::Missing { .. }) => return Ok(known),
-            Err(error) => return Err(RunError::from(error).into()),
-        };
-        known.fact("checkpoint version", checkpoint.version());
-        let run = checkpoint.run();
-        for strategy in &run.strategies {
-            let sum = strategy.sha256.get(..12).unwrap_or("built in");
-            known.fact("strategy", format_args!("{strategy} ({sum})"));
-        }
-        // The path of the dataset is relative to the checkpoint, not to the working folder.
-        // After the bucket order and the relation sampler.
-        let loss = run.strategies.get(2).map(|loss| loss.name.as_str());
-        match StoredModel::config_of(&checkpoint) {
-            Ok(config) => known.configured(&config, loss, terminal),
-            Err(error) => terminal.warn(error),
-        }
-        Ok(known)
-    }
-
-    fn configured(&mut self, config: &Config, loss: Option<&str>, terminal: Terminal) {
-        self.summary
-            .extend(model_summary::model_summary(config, loss));
-        self.fact("seed", config.seed);
-        let needs = ResolvedConfig::new(config.clone()).and_then(|resolved| {
-            self.first_pass = pbg_train::first_pass(&resolved).ok();
-            pbg_train::check(&resolved, None)
-        });
-        match needs {
-            Ok(needs) => {
-                let memory = pbg_model::memory::total(&needs.memory);
-                self.fact("maximum memory", format::bytes(memory));
-            }
-            Err(error) => terminal.warn(error),
-        }
-    }
-
-    fn fact(&mut self, name: &str, value: impl std::fmt::Display) {
-        self.summary.push((name.to_owned(), value.to_string()));
-    }
 }
 
 fn print(out: &mut dyn Write, report: &RunReport) -> io::Result<()> {

@@ -22,7 +22,7 @@ from ._config import Config, ConfigLike
 from ._describe import describe
 from ._edges import EdgeSource, import_edges
 from ._functions import Finding, PluginLike
-from ._metrics import metrics
+from ._metrics import metrics, report
 from ._answers import Scored, ScoredEdges
 from ._model import Model, Partition, breakdown, evaluate
 from ._native import __version__
@@ -97,6 +97,7 @@ __all__ = [
     "order",
     "orders",
     "pbg",
+    "report",
     "split",
     "train",
 ]

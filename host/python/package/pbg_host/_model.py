@@ -452,13 +452,16 @@ class Model:
         self,
         folder: str | os.PathLike[str],
         /,
-        format: Literal["npy", "safetensors", "parquet", "tsv"] = "npy",
+        format: Literal["npy", "safetensors", "parquet", "tsv", "hub"] = "npy",
         *,
         overwrite: bool = False,
     ) -> list[Path]:
         """Writes embeddings and parameters for other tools into a folder, as `pbg-host export` does, with one partition
         in memory, and returns the paths of the files. `overwrite` replaces the files of an earlier export. `folder` may
-        be the URL of a folder in an object store."""
+        be the URL of a folder in an object store.
+
+        `"hub"` writes a folder for a model hub, which `Model(folder)` reads: the checkpoint with the names of entities
+        and relations, without edges and paths, and a card (`README.md`)."""
         return [Path(path) for path in self._native.export(folder, format, bool(overwrite))]
 
     def partitions(self, entity_type: str | None = None, /) -> list[Partition]:

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 /// Returns names and values in the order of display. `loss` is the loss used in training if `--plugin` replaced the
 /// configured one.
-pub(crate) fn model_summary(config: &Config, loss: Option<&str>) -> Vec<(String, String)> {
+#[must_use]
+pub fn model_summary(config: &Config, loss: Option<&str>) -> Vec<(String, String)> {
     let mut facts = SummaryBuilder::default();
     facts.add(
         "dataset",
@@ -60,7 +61,8 @@ impl SummaryBuilder {
 }
 
 /// Describes the schedule of the learning rates; `None` if they are the same in all passes.
-pub(crate) fn lr_schedule(config: &Config) -> Option<String> {
+#[must_use]
+pub fn lr_schedule(config: &Config) -> Option<String> {
     let LrSchedule {
         warmup_epochs,
         decay,
@@ -81,7 +83,8 @@ pub(crate) fn lr_schedule(config: &Config) -> Option<String> {
 }
 
 /// Returns the name of a value in a configuration.
-pub(crate) fn name(value: impl Serialize) -> String {
+#[must_use]
+pub fn name(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(name)) => name,
         other => other.map(|value| value.to_string()).unwrap_or_default(),
@@ -89,7 +92,8 @@ pub(crate) fn name(value: impl Serialize) -> String {
 }
 
 /// Joins the distinct names, sorted.
-pub(crate) fn names(all: impl Iterator<Item = String>) -> String {
+#[must_use]
+pub fn names(all: impl Iterator<Item = String>) -> String {
     let all: BTreeSet<String> = all.collect();
     Vec::from_iter(all).join(", ")
 }

@@ -1,0 +1,87 @@
+//! `export --format hub`: a folder that commands read without the dataset and the checkpoint that it was made of.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::support::Workplace;
+use crate::support::graph::{CONFIG, name};
+
+const EXPORT: [&str; 6] = ["export", "model", "--format", "hub", "--out", "hub"];
+
+fn trained() -> Workplace {
+    let validated = format!("{CONFIG}\n[validation]\nedges = \"test\"\n");
+    let place = Workplace::with_dataset(&validated);
+    place.run(["train", "--progress", "none"]).succeeds();
+    place
+}
+
+#[test]
+fn an_exported_folder_answers_alone_and_names_no_place() {
+    let place = trained();
+    let head = name(0, 3);
+    let asked = |folder: &str, unfiltered: &[&str]| {
+        let ask = ["predict", folder, "--head", &*head, "--relation", "next"];
+        place.run([&ask[..], unfiltered].concat()).succeeds().stdout
+    };
+    let before = asked("model", &["--unfiltered"]);
+    let export = place.run(EXPORT).succeeds();
+    for line in export.stdout.lines() {
+        assert!(place.path(line).is_file(), "{line}");
+    }
+    fs::rename(place.path("model"), place.path("elsewhere")).unwrap();
+    fs::rename(place.path("data"), place.path("gone")).unwrap();
+    assert_eq!(asked("hub", &[]), before);
+    place.run(["neighbors", "hub", &head]).succeeds();
+    place
+        .run(["export", "hub", "--format", "npy", "--out", "arrays"])
+        .succeeds();
+    let manifest: Value = serde_json::from_str(&place.read("hub/manifest.json")).unwrap();
+    let here = place.path("").display().to_string();
+    let here = here.trim_end_matches('/');
+    assert!(!manifest.to_string().contains(here), "{manifest}");
+    assert!(!place.path("hub/metrics.jsonl").exists());
+    let card = place.read("hub/README.md");
+    for part in [
+        "---\nlibrary_name: pbg-host\n",
+        "# hub\n",
+        "80 entities and 5 relations",
+        "| place | 80 |",
+        "| comparator | dot |",
+        "| MRR |",
+        "      value: 0.",
+    ] {
+        assert!(card.contains(part), "`{part}` is not in\n{card}");
+    }
+    assert!(!card.contains(here), "{card}");
+    // There are no edges to go on with.
+    place
+        .run(["train", "hub", "--set", "num_epochs=9"])
+        .fails(4, &["train"]);
+}
+
+#[test]
+fn only_an_earlier_export_is_replaced() {
+    let place = trained();
+    place.run(EXPORT).succeeds();
+    place.write("hub/.gitattributes", "*.safetensors filter=lfs");
+    place.run(EXPORT).fails(2, &["already exists"]);
+    place
+        .run(["train", "--progress", "none", "--set", "num_epochs=3"])
+        .succeeds();
+    place
+        .run([&EXPORT[..], &["--overwrite"]].concat())
+        .succeeds();
+    let embeddings = fs::read_dir(place.path("hub")).unwrap().filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().starts_with("embeddings_")
+    });
+    assert_eq!(embeddings.count(), 3);
+    assert!(place.path("hub/.gitattributes").exists());
+    for folder in ["model", "data", "model/best"] {
+        let mut into = EXPORT;
+        into[5] = folder;
+        let refused = place.run([&into[..], &["--overwrite"]].concat());
+        refused.fails(2, &["belongs to"]);
+    }
+}
