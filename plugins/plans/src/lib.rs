@@ -37,8 +37,33 @@ pub const PLANS: [(&str, PlanFunction); 15] = [
     ("random", grid::random),
 ];
 
+/// The same with parameters that are not the defaults, by name and parameters as `orders compare` takes them.
+pub const VARIANTS: [(&str, PlanFunction); 7] = [
+    ("beta:assignment=random", beta_at_random),
+    ("comet:fine_to_coarse_ratio=1", |pass| comet::plan(pass, 1)),
+    ("comet:fine_to_coarse_ratio=2", |pass| comet::plan(pass, 2)),
+    ("comet:fine_to_coarse_ratio=3", |pass| comet::plan(pass, 3)),
+    ("cover:sequence=rounds", |pass| {
+        cover::plan(pass, cover::Sequence::Rounds)
+    }),
+    ("cover:sequence=shuffled", |pass| {
+        cover::plan(pass, cover::Sequence::Shuffled)
+    }),
+    ("stratified:combine_mirrored=false", |pass| {
+        stratified::plan(pass, false)
+    }),
+];
+
 /// Returns the plan of `beta`: the states of BETA, each bucket in the first possible one.
 #[must_use]
 pub fn beta(pass: &Pass) -> Vec<Bucket> {
     states::assign_to_first(pass, &states::elimination(pass, &mut pass.rng()))
+}
+
+/// Returns the plan of `beta` with each bucket in a random one of the possible states.
+#[must_use]
+pub fn beta_at_random(pass: &Pass) -> Vec<Bucket> {
+    let mut rng = pass.rng();
+    let states = states::elimination(pass, &mut rng);
+    states::assign_at_random(pass, &states, &mut rng)
 }

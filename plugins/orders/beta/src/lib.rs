@@ -8,15 +8,13 @@
 //! `(p - c) + (x + 1) · ((p - c) - x (c - 1) / 2)` swaps, with `x = ⌊(p - c) / (c - 1)⌋`,
 //!
 //! and no order makes fewer than `⌈(p (p - 1) - c (c - 1)) / (2 (c - 1))⌉`. With a buffer of two
-//! it is optimal: `p (p - 1) / 2 - 1`. For grids of two entity types see [`states::elimination`].
+//! it is optimal: `p (p - 1) / 2 - 1`. For grids of two entity types see [`pbg_plugin_sdk::states::elimination`].
 //!
 //! A bucket may be trained in any state that holds both of its partitions. The parameter `assignment`
 //! chooses one: `greedy` the first such state (Marius), `random` a random one, which distributes the
 //! work more evenly over the loads (Waleffe et al., "MariusGNN", EuroSys 2023).
 
-use pbg_plugin_sdk::{
-    Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order, states,
-};
+use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order};
 use serde::Deserialize;
 
 /// The order.
@@ -56,11 +54,7 @@ impl Order for Beta {
     fn plan(&mut self, pass: &Pass) -> Result<Vec<Bucket>> {
         Ok(match self.assignment {
             Assignment::Greedy => pbg_order_plans::beta(pass),
-            Assignment::Random => {
-                let mut rng = pass.rng();
-                let states = states::elimination(pass, &mut rng);
-                states::assign_at_random(pass, &states, &mut rng)
-            }
+            Assignment::Random => pbg_order_plans::beta_at_random(pass),
         })
     }
 }

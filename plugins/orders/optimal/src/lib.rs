@@ -9,15 +9,16 @@
 //! Unless that is proven to be the best, it then makes the plans of all other standard orders with the
 //! same seed, takes the one that reads the fewest bytes, and improves it by simulated annealing
 //! ([`pbg_order_search::best_plan`]). So on grids of up to [`COMPARED`] buckets it never reads more
-//! than any of them with its default parameters (`overlap`: up to [`DISTRIBUTED`] buckets). On complete grids of equal partitions it makes the
-//! swaps listed in the table of records in `docs/orders.md`, for instance 8 at `p = 8, c = 4`
+//! than any of them with its default parameters. On grids of up to [`VARIED`] buckets it also makes the
+//! plans with other parameters ([`VARIANTS`]) and those of `overlap` for several rates ([`RATES`]). On
+//! complete grids of equal partitions it makes the swaps listed in the table of records in `docs/orders.md`, for instance 8 at `p = 8, c = 4`
 //! (`beta`: 9), 32 at `(12, 3)` (34), 16 at `(16, 8)` (17).
 //!
 //! The search counts its steps, since a plugin has no clock: `effort` 1 is about a million steps. The
 //! default stays well below the deadline of a call on a slow machine.
 
-use pbg_order_plans::PLANS;
 use pbg_order_plans::overlap::{self, clock::Rates};
+use pbg_order_plans::{PLANS, VARIANTS};
 use pbg_order_search::Found;
 use pbg_plugin_sdk::{Bucket, Metadata, Order, Parameter, Parameters, Pass, Result, export_order};
 use serde::Deserialize;
@@ -25,8 +26,11 @@ use serde::Deserialize;
 /// Number of buckets of a grid above which the plans of other orders are not made, since they take too long.
 pub const COMPARED: usize = 1 << 16;
 
-/// The same for the plans of `overlap`, which distribute buckets over loads.
-pub const DISTRIBUTED: usize = 1 << 12;
+/// The same for plans with other parameters and those of `overlap`, which distribute buckets over loads.
+pub const VARIED: usize = 1 << 12;
+
+/// Edges per second for which the plans of `overlap` are made: its default, and much slower and faster training.
+pub const RATES: [f64; 3] = [4e5, 1e3, 1e7];
 
 /// The order.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -74,9 +78,17 @@ fn others(pass: &Pass, found: &Found) -> impl Iterator<Item = Vec<Bucket>> {
     let buckets = pass.edges.len();
     let up_to = |limit| if buckets <= limit { usize::MAX } else { 0 };
     let plans = PLANS.iter().map(|(_, plan)| plan(pass));
-    let distributed = overlap::candidates(pass, found.states.clone(), Rates::default());
-    let distributed = distributed.take(up_to(DISTRIBUTED));
-    plans.take(up_to(COMPARED)).chain(distributed)
+    let varied = VARIANTS.iter().map(|(_, plan)| plan(pass));
+    let distributed = RATES.into_iter().flat_map(|edges_per_second| {
+        let rates = Rates {
+            edges_per_second,
+            ..Rates::default()
+        };
+        overlap::candidates(pass, found.states.clone(), rates)
+    });
+    plans
+        .take(up_to(COMPARED))
+        .chain(varied.chain(distributed).take(up_to(VARIED)))
 }
 
 export_order!(Optimal);
@@ -132,11 +144,14 @@ mod tests {
             let bytes = |plan: Vec<Bucket>| pass.traffic(&plan).bytes;
             let mut order: Optimal = testing::with_defaults();
             let ours = bytes(order.plan(&pass).expect("it plans"));
-            for (name, plan) in PLANS {
+            for (name, plan) in PLANS.into_iter().chain(VARIANTS) {
                 prop_assert!(ours <= bytes(plan(&pass)), "{name} reads less than {ours} bytes");
             }
-            let overlap = bytes(overlap::plan(&pass, &Rates::default(), order.effort));
-            prop_assert!(ours <= overlap, "overlap reads {overlap} bytes, less than {ours}");
+            for edges_per_second in RATES {
+                let rates = Rates { edges_per_second, ..Rates::default() };
+                let overlap = bytes(overlap::plan(&pass, &rates, order.effort));
+                prop_assert!(ours <= overlap, "overlap reads {overlap} bytes at {edges_per_second} edges/s, less than {ours}");
+            }
         }
     }
 
