@@ -88,6 +88,9 @@ enum Task {
     /// Builds, and tests the GPU of this machine: its steps against those of the cores, whole runs, and speed.
     #[command(disable_help_flag = true)]
     Gpu(WorkbenchArgs),
+    /// Makes every table and figure of a study from nothing and compares them with the kept ones.
+    #[command(disable_help_flag = true)]
+    Artifact(WorkbenchArgs),
     /// Benchmarks: speed compared with PyTorch-BigGraph, quality of configurations, growth of costs.
     #[command(disable_help_flag = true)]
     Bench(WorkbenchArgs),
@@ -163,6 +166,7 @@ fn run(arguments: Vec<OsString>) -> Result<()> {
         } => test::find_mutations(&repo, &text),
         Task::Sim { hours, seed, .. } => test::simulate(&repo, hours, seed),
         Task::Docs(_)
+        | Task::Artifact(_)
         | Task::Gpu(_)
         | Task::Bench(_)
         | Task::Dist(_)

@@ -30,6 +30,13 @@ pub struct ExecutionConfig {
     /// Target size in bytes of the buffers of one slice of a batch.
     #[schemars(range(min = 1, max = 1_099_511_627_776_u64), extend("x-unset" = "half of the second-level cache; all of it with `precision = \"bf16\"`; 256 MiB on a GPU"))]
     pub slice_bytes: Option<u64>,
+    /// Megabytes (10^6 bytes) of partitions that are read per second at most, to measure how training does with a slower
+    /// disk. What a transfer lacks in time is waited.
+    #[schemars(range(min = 0.001, max = 1e9), extend("x-unset" = "as fast as the disk is"))]
+    pub read_mbps: Option<f64>,
+    /// The same for writing partitions, commits included.
+    #[schemars(range(min = 0.001, max = 1e9), extend("x-unset" = "as fast as the disk is"))]
+    pub write_mbps: Option<f64>,
     /// Precision of the factors of matrix products. Embeddings, sums and accumulators are always f32.
     pub precision: Precision,
     /// Time at which the gradients of a batch are applied to embeddings.
@@ -66,6 +73,8 @@ impl Default for ExecutionConfig {
             buckets_ahead: None,
             batches_ahead: None,
             slice_bytes: None,
+            read_mbps: None,
+            write_mbps: None,
             precision: Precision::default(),
             update: Update::default(),
         }

@@ -35,6 +35,8 @@ pub(super) const MAY_CHANGE: &[&str] = &[
     "execution.partitions_ahead",
     "execution.buckets_ahead",
     "execution.batches_ahead",
+    "execution.read_mbps",
+    "execution.write_mbps",
     "validation.early_stop",
     "plugins.limits",
     "plugins.on_fault",

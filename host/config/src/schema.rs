@@ -37,6 +37,8 @@ const SAMPLES: &[(&str, &str)] = &[
     ("execution.buckets_ahead", "2"),
     ("execution.batches_ahead", "2"),
     ("execution.slice_bytes", "524288"),
+    ("execution.read_mbps", "400.0"),
+    ("execution.write_mbps", "400.0"),
     ("lr_schedule.decay_epochs", "10"),
     ("validation.edges", "\"valid\""),
     ("validation.filter", "[\"train\", \"valid\"]"),

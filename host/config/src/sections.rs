@@ -149,6 +149,8 @@ pub(super) const SECTIONS: &[Section] = &[
             "partitions_ahead",
             "buckets_ahead",
             "batches_ahead",
+            "read_mbps",
+            "write_mbps",
             "slice_bytes",
             "precision",
             "update",

@@ -10,7 +10,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::ranks::RankTotals;
-pub use self::stats::{CallSeconds, GroupSeconds, PartitionIo, RankStats, TrainStats};
+pub use self::stats::{
+    CallSeconds, DiskIo, GroupSeconds, PartitionIo, ProcessIo, RankStats, StoredBytes, TrainStats,
+};
 use crate::graph::Bucket;
 use crate::plan::PlanCost;
 use crate::schedule::PassId;
@@ -197,6 +199,10 @@ pub enum Event {
         calls: CallSeconds,
         /// Partition I/O of the epoch.
         io: PartitionIo,
+        /// Bytes written and read in fact since the previous epoch or the start of this process, in a run of a single
+        /// trainer. The commit at the end of the epoch counts in the next one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        disk: Option<DiskIo>,
         /// Peak resident memory of the process so far in bytes, if the system reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         peak_bytes: Option<u64>,
@@ -359,6 +365,9 @@ pub enum Event {
         seconds: f64,
         /// Partition I/O.
         io: PartitionIo,
+        /// Bytes written and read in fact by this process, in a run of a single trainer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        disk: Option<DiskIo>,
         /// Seconds of all workers together in each stage of the training step.
         #[serde(default)]
         stages: Vec<(String, f64)>,

@@ -19,10 +19,12 @@ pub struct Analysis {
     pub swaps: u64,
     /// Lower bound on the swaps of any order.
     pub lower_bound: u64,
-    /// Bytes loaded into the buffer.
+    /// Bytes of partitions that enter the buffer, the first fill included; `bytes_read` of a run.
     pub bytes_read: u64,
-    /// Bytes written on eviction and at the end of the pass.
+    /// Bytes of trained partitions that leave the buffer; `bytes_written` of a run.
     pub bytes_written: u64,
+    /// Bytes of the trained partitions in the buffer at the end, which the checkpoint after the pass writes.
+    pub bytes_final: u64,
     /// Mean number of other partitions used between two uses of the same partition.
     pub reuse_distance: f64,
     /// Mean number of pairs of partitions that a swap brings together for the first time.
@@ -52,6 +54,7 @@ impl Analysis {
             lower_bound: bound::swaps(pass, pass.buffer_partitions),
             bytes_read: replay.read_bytes(),
             bytes_written: replay.written_bytes(),
+            bytes_final: replay.left_bytes,
             reuse_distance: ReuseDistances::new(pass, plan).mean(),
             new_pairs_per_swap: new_pairs_per_swap(pass, &replay),
             states: BufferStates::new(pass, plan, &replay),

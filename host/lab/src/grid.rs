@@ -4,7 +4,7 @@ use pbg_core::seed::{self, StreamPurpose};
 use pbg_core::strategy::Pass;
 use serde::{Deserialize, Serialize};
 
-/// Sizes of a graph whose entities and edges are spread evenly over the grid.
+/// Sizes of a graph, and how evenly its entities and edges are spread over the grid.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GraphSizes {
     /// Total number of entities.
@@ -13,6 +13,27 @@ pub struct GraphSizes {
     pub edges: u64,
     /// Dimension of the embeddings.
     pub dimension: u64,
+    /// Inequality of the partitions.
+    pub skew: Skew,
+}
+
+/// Inequality of the partitions of a grid, as exponents of Zipf's law: partition `k`, counted from 1, has a share in
+/// proportion to `k^-exponent`. 0 is even.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Skew {
+    /// Exponent of the edges, on each side: bucket `(i, j)` has edges in proportion to `(i j)^-edges`.
+    pub edges: f64,
+    /// Exponent of the entities.
+    pub entities: f64,
+}
+
+impl Skew {
+    /// Returns the weights of `partitions` partitions.
+    fn weights(exponent: f64, partitions: u32) -> Vec<f64> {
+        (1..=partitions)
+            .map(|k| f64::from(k).powf(-exponent))
+            .collect()
+    }
 }
 
 impl Default for GraphSizes {
@@ -22,6 +43,7 @@ impl Default for GraphSizes {
             entities: 86_054_151,
             edges: 304_727_650,
             dimension: 100,
+            skew: Skew::default(),
         }
     }
 }
@@ -40,15 +62,18 @@ impl GraphSizes {
             self.entities / 2
         };
         let bytes = |partitions: u32| -> Vec<u64> {
-            spread(entities, u64::from(partitions))
-                .map(|rows| rows * row_bytes)
-                .collect()
+            let rows = spread(entities, &Skew::weights(self.skew.entities, partitions));
+            rows.into_iter().map(|rows| rows * row_bytes).collect()
         };
+        let columns = Skew::weights(self.skew.edges, rhs);
+        let rows = Skew::weights(self.skew.edges, lhs);
+        let of_row = |row: f64| columns.iter().map(move |column| row * column);
+        let buckets: Vec<f64> = rows.into_iter().flat_map(of_row).collect();
         Pass {
             lhs_partitions: lhs,
             rhs_partitions: rhs,
             shared,
-            edges: spread(self.edges, u64::from(lhs) * u64::from(rhs)).collect(),
+            edges: spread(self.edges, &buckets),
             lhs_bytes: bytes(lhs),
             rhs_bytes: bytes(rhs),
             buffer_partitions: buffer,
@@ -61,9 +86,25 @@ impl GraphSizes {
     }
 }
 
-/// Splits `total` into `parts` integers that differ by at most 1.
-fn spread(total: u64, parts: u64) -> impl Iterator<Item = u64> {
-    (0..parts).map(move |part| total / parts + u64::from(part < total % parts))
+/// Splits `total` into integers in proportion to `weights`: equal weights give integers that differ by at most 1. What
+/// rounding down leaves goes to the first parts.
+fn spread(total: u64, weights: &[f64]) -> Vec<u64> {
+    let sum: f64 = weights.iter().sum();
+    let even = weights.windows(2).all(|pair| pair[0] == pair[1]);
+    let share = |weight: &f64| match even {
+        true => total / weights.len() as u64,
+        false => (total as f64 * (weight / sum)) as u64,
+    };
+    let mut parts: Vec<u64> = weights.iter().map(share).collect();
+    let mut left = total.saturating_sub(parts.iter().sum());
+    while left > 0 && !parts.is_empty() {
+        let taken = left.min(parts.len() as u64);
+        parts[..taken as usize]
+            .iter_mut()
+            .for_each(|part| *part += 1);
+        left -= taken;
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -76,6 +117,7 @@ mod tests {
             entities: 103,
             edges: 1001,
             dimension: 4,
+            skew: Skew::default(),
         };
         let pass = sizes.pass(7, None, 3, 1);
         assert_eq!(pass.edges.iter().sum::<u64>(), 1001);
@@ -87,5 +129,32 @@ mod tests {
             (14, 2, false)
         );
         assert_eq!(pass.edges.iter().sum::<u64>(), 1001);
+    }
+
+    #[test]
+    fn skewed_partitions_follow_the_law_and_lose_nothing() {
+        let sizes = GraphSizes {
+            entities: 1003,
+            edges: 100_001,
+            dimension: 4,
+            skew: Skew {
+                edges: 1.0,
+                entities: 0.5,
+            },
+        };
+        let pass = sizes.pass(8, None, 3, 1);
+        assert_eq!(pass.edges.iter().sum::<u64>(), 100_001);
+        assert_eq!(pass.lhs_bytes.iter().sum::<u64>(), 1003 * 20);
+        let close = |part: u64, whole: u64, ratio: f64| {
+            let expected = whole as f64 / ratio;
+            assert!(
+                (part as f64 - expected).abs() < 0.02 * expected,
+                "{part} {expected}"
+            );
+        };
+        close(pass.edges[3], pass.edges[0], 4.0);
+        close(pass.edges[63], pass.edges[0], 64.0);
+        close(pass.lhs_bytes[3], pass.lhs_bytes[0], 2.0);
+        assert!(pass.lhs_bytes.is_sorted_by(|a, b| a >= b));
     }
 }

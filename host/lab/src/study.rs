@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pbg_core::event::{Event, PartitionIo, TrainStats};
+use pbg_core::event::{DiskIo, Event, PartitionIo, ProcessIo, TrainStats};
 use serde::{Deserialize, Serialize};
 
 /// Results of training with several orders.
@@ -71,10 +71,22 @@ pub struct EpochPoint {
     pub edges: u64,
     /// Total seconds of training, including waits for the disk.
     pub seconds: f64,
-    /// Total seconds for which training stalled.
+    /// Total seconds for which training waited for partitions and edges.
     pub stall_seconds: f64,
-    /// Total bytes read and written.
-    pub io_bytes: u64,
+    /// The same as predicted for the speeds to which the disk was limited, from the measured speed of training; `None`
+    /// if the disk was not limited.
+    #[serde(default)]
+    pub predicted_stall_seconds: Option<f64>,
+    /// Total seconds for which training waited for commits.
+    #[serde(default)]
+    pub commit_seconds: f64,
+    /// Total bytes of partitions that entered the buffer.
+    pub bytes_read: u64,
+    /// Total bytes of trained partitions that left the buffer.
+    pub bytes_written: u64,
+    /// Total bytes written and read in fact.
+    #[serde(default)]
+    pub disk: DiskIo,
     /// Mean loss per edge in this epoch.
     pub loss: f64,
     /// Filtered mean reciprocal rank after this epoch.
@@ -89,7 +101,26 @@ pub struct EpochPoint {
     pub loads: u64,
 }
 
+/// Measurements of an epoch that its events do not contain.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EpochMeasurements {
+    /// Filtered mean reciprocal rank after the epoch.
+    pub mrr: f64,
+    /// Share of filtered ranks that are at most 10.
+    pub hits_at_10: f64,
+    /// Bytes written and read in fact, the commit at the end included.
+    pub disk: DiskIo,
+    /// Seconds of waiting for partitions as predicted for a limited disk.
+    pub predicted_stall: Option<f64>,
+}
+
 impl EpochPoint {
+    /// Returns the total bytes of partitions that entered and left the buffer.
+    #[must_use]
+    pub fn io_bytes(&self) -> u64 {
+        self.bytes_read + self.bytes_written
+    }
+
     /// Returns the actual loads into a full buffer: all loads except those that the plans predicted for filling it.
     #[must_use]
     pub fn swaps(&self) -> u64 {
@@ -123,8 +154,7 @@ impl SeedRun {
         &mut self,
         epoch: u32,
         events: impl IntoIterator<Item = &'a Event>,
-        mrr: f64,
-        hits_at_10: f64,
+        measured: &EpochMeasurements,
     ) -> bool {
         let mut point = self.epochs.last().copied().unwrap_or_default();
         (point.predicted_loads, point.predicted_swaps) = (0, 0);
@@ -153,14 +183,37 @@ impl SeedRun {
         point.epoch = epoch + 1;
         point.edges += stats.count;
         point.seconds += seconds;
-        point.stall_seconds += io.waited();
-        point.io_bytes += io.bytes_read + io.bytes_written;
+        point.stall_seconds += io.wait_seconds;
+        point.commit_seconds += io.commit_seconds;
+        if let Some(seconds) = measured.predicted_stall {
+            *point.predicted_stall_seconds.get_or_insert_default() += seconds;
+        }
+        point.bytes_read += io.bytes_read;
+        point.bytes_written += io.bytes_written;
+        point.disk = sum(&point.disk, &measured.disk);
         point.loss = stats.mean_loss();
         point.loads = io.loads;
-        (point.mrr, point.hits_at_10) = (mrr, hits_at_10);
+        (point.mrr, point.hits_at_10) = (measured.mrr, measured.hits_at_10);
         self.epochs.push(point);
         true
     }
+}
+
+/// Returns the sum of what was written and read in fact. What one of them lacks is taken as 0.
+fn sum(a: &DiskIo, b: &DiskIo) -> DiskIo {
+    let mut sum = *a;
+    sum.stored.evicted += b.stored.evicted;
+    sum.stored.committed += b.stored.committed;
+    if let Some(b) = b.process {
+        let a = sum.process.unwrap_or_default();
+        sum.process = Some(ProcessIo {
+            read: a.read + b.read,
+            written: a.written + b.written,
+            device_read: a.device_read + b.device_read,
+            device_written: a.device_written + b.device_written,
+        });
+    }
+    sum
 }
 
 /// Describes how values differ from those that `known` has.
@@ -244,7 +297,7 @@ pub fn pooled_deviation(samples: &[Vec<f64>]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::event::CallSeconds;
+    use pbg_core::event::{CallSeconds, StoredBytes};
     use pbg_core::plan::PlanCost;
     use pbg_core::schedule::PassId;
 
@@ -281,6 +334,7 @@ mod tests {
                 wait_seconds: 0.5,
                 ..PartitionIo::default()
             },
+            disk: None,
             peak_bytes: None,
             groups: Vec::new(),
         };
@@ -290,15 +344,30 @@ mod tests {
     #[test]
     fn epochs_add_up() {
         let mut run = SeedRun::default();
-        assert!(run.add_epoch(0, &events(0, 7, 7), 0.1, 0.2));
-        assert!(run.add_epoch(1, &events(1, 5, 6), 0.2, 0.3));
-        assert!(!run.add_epoch(2, &events(1, 5, 5), 0.2, 0.3));
+        let measured = |mrr, predicted_stall, committed| EpochMeasurements {
+            mrr,
+            hits_at_10: 2.0 * mrr,
+            predicted_stall,
+            disk: DiskIo {
+                stored: StoredBytes {
+                    evicted: 1,
+                    committed,
+                },
+                process: None,
+            },
+        };
+        assert!(run.add_epoch(0, &events(0, 7, 7), &measured(0.1, Some(1.5), 5)));
+        assert!(run.add_epoch(1, &events(1, 5, 6), &measured(0.2, Some(0.5), 6)));
+        assert!(!run.add_epoch(2, &events(1, 5, 5), &measured(0.2, None, 7)));
         let last = run.epochs[1];
         assert_eq!(
-            (last.epoch, last.edges, last.io_bytes, last.seconds),
+            (last.epoch, last.edges, last.io_bytes(), last.seconds),
             (2, 200, 30, 4.0)
         );
         assert_eq!((last.predicted_swaps, last.swaps()), (3, 4));
+        assert_eq!(last.predicted_stall_seconds, Some(2.0));
+        let stored = last.disk.stored;
+        assert_eq!((stored.evicted, stored.committed), (2, 11));
         let runs = OrderRuns {
             order: "x".to_owned(),
             runs: vec![run],

@@ -29,6 +29,7 @@ pub mod layout;
 pub mod memory;
 pub mod model_bytes;
 pub mod name_lookup;
+pub mod process_io;
 pub mod resolved;
 pub mod resume_point;
 pub mod rounding;

@@ -83,6 +83,7 @@ impl Setting {
         let buffer = self.buffer.unwrap_or((partitions / 4).max(2));
         let usual = GraphSizes::default();
         let sizes = GraphSizes {
+            skew: usual.skew,
             entities: self.entities.unwrap_or(usual.entities),
             edges: self.edges.unwrap_or(usual.edges),
             dimension: self.dimension.unwrap_or(usual.dimension),

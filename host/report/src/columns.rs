@@ -36,13 +36,18 @@ pub const COLUMNS: &[FigureColumn] = &[
     },
     FigureColumn {
         key: "bytes_read",
-        meaning: "bytes read into the buffer",
+        meaning: "bytes of partitions that enter the buffer, its first fill included",
         value: |a| Some(a.bytes_read as f64),
     },
     FigureColumn {
         key: "bytes_written",
-        meaning: "bytes written on eviction and at the end of the pass",
+        meaning: "bytes of trained partitions that leave the buffer",
         value: |a| Some(a.bytes_written as f64),
+    },
+    FigureColumn {
+        key: "bytes_final",
+        meaning: "bytes of trained partitions in the buffer at the end of the pass, which the checkpoint writes",
+        value: |a| Some(a.bytes_final as f64),
     },
     FigureColumn {
         key: "reuse_distance",

@@ -29,6 +29,7 @@ fn case_table(case: &ComparisonCase, spread: &str) -> String {
         "ratio",
         "read",
         "written",
+        "final",
         "bias",
         "stall (s)",
     ];
@@ -48,12 +49,14 @@ fn case_table(case: &ComparisonCase, spread: &str) -> String {
             ratio,
             bytes(mean(|a| a.bytes_read as f64)),
             bytes(mean(|a| a.bytes_written as f64)),
+            bytes(mean(|a| a.bytes_final as f64)),
             format!("{:.2}", mean(|a| a.bias.mean)),
             number(mean(|a| a.stall_ahead)),
         ]
     });
     let caption = format!(
-        "{}. {} No order makes fewer than {} swaps. Stalls are predicted with reading ahead.",
+        "{}. {} No order makes fewer than {} swaps. Read and written are bytes of partitions that enter and leave the \
+         buffer, final those that the checkpoint after the pass writes. Stalls are predicted with reading ahead.",
         escape(&case.title()),
         escape(spread),
         case.lower_bound

@@ -1,14 +1,14 @@
 //! Report of a training run, from the lines of its `metrics.jsonl`.
 
 use pbg_core::event::{
-    CallSeconds, Event, EventLine, GroupSeconds, PartitionIo, RankStats, TrainStats,
+    CallSeconds, DiskIo, Event, EventLine, GroupSeconds, PartitionIo, RankStats, TrainStats,
 };
 use pbg_core::graph::{Bucket, SidePartition};
 use pbg_core::plan::PlanCost;
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::Pass;
 use pbg_lab::replay::BufferReplay;
-use pbg_lab::stall::{Interval, Transfer};
+use pbg_lab::stall::{DeviceRates, Interval, LoadPolicy, PassTimeline, Transfer};
 use serde::Serialize;
 
 /// Report of a run so far.
@@ -98,6 +98,8 @@ pub struct EpochRow {
     pub calls: CallSeconds,
     /// Partition traffic.
     pub io: PartitionIo,
+    /// Bytes written and read in fact, if the run recorded them.
+    pub disk: Option<DiskIo>,
     /// Peak main memory of the process until the end of the epoch, in bytes.
     pub peak_bytes: Option<u64>,
     /// Times of each group of the pipeline.
@@ -172,6 +174,7 @@ impl RunReport {
                 seconds,
                 calls,
                 io,
+                disk,
                 peak_bytes,
                 groups,
             } => {
@@ -183,6 +186,7 @@ impl RunReport {
                     seconds: *seconds,
                     calls: *calls,
                     io: *io,
+                    disk: *disk,
                     groups: groups.clone(),
                 });
             }
@@ -245,13 +249,54 @@ impl RunReport {
     /// trainer has its own buffer.
     #[must_use]
     pub fn last_pass(&self, first: &Pass) -> Option<MeasuredPass> {
+        let last = self.replayed(first).pop()?;
+        Some(MeasuredPass::new(last.id, last.replay, &last.rows))
+    }
+
+    /// Predicts for how many seconds the passes of `epoch` wait for partitions, if the disk reads and writes at these
+    /// speeds and training is as fast as it was in each pass. `first` is the run's first pass. Returns `None` unless all
+    /// passes of the epoch can be replayed.
+    #[must_use]
+    pub fn predicted_stall(
+        &self,
+        first: &Pass,
+        epoch: u32,
+        disk: &DeviceRates,
+        loading: LoadPolicy,
+    ) -> Option<f64> {
+        let mut predicted = None;
+        for ReplayedPass {
+            pass,
+            plan,
+            rows,
+            replay,
+            ..
+        } in self
+            .replayed(first)
+            .iter()
+            .filter(|replayed| replayed.id.epoch == epoch)
+        {
+            let seconds: f64 = rows.iter().map(|row| row.seconds).sum();
+            let edges: u64 = rows.iter().map(|row| row.stats.count).sum();
+            let rates = DeviceRates {
+                edges: (edges as f64 / seconds.max(1e-9)).max(1e-9),
+                ..*disk
+            };
+            let timeline = PassTimeline::new(pass, plan, replay, &rates, loading);
+            *predicted.get_or_insert(0.0) += timeline.stalled();
+        }
+        predicted
+    }
+
+    /// Replays the complete passes of a single trainer, of which `first` is the first one.
+    fn replayed(&self, first: &Pass) -> Vec<ReplayedPass<'_>> {
         if self.buckets.iter().any(|row| row.trainer.is_some()) {
-            return None;
+            return Vec::new();
         }
         let mut passes: Vec<PassId> = self.buckets.iter().map(|row| row.pass).collect();
         passes.dedup();
         let mut resident: Vec<SidePartition> = first.resident.clone();
-        let mut last = None;
+        let mut replayed = Vec::new();
         for id in passes {
             let rows: Vec<&BucketRow> = self.buckets_of(id).collect();
             if rows.len() != first.buckets() {
@@ -270,10 +315,25 @@ impl RunReport {
             }
             let replay = BufferReplay::new(&pass, &plan, pass.buffer_partitions);
             resident = replay.left.clone();
-            last = Some(MeasuredPass::new(id, replay, &rows));
+            replayed.push(ReplayedPass {
+                id,
+                pass,
+                plan,
+                rows,
+                replay,
+            });
         }
-        last
+        replayed
     }
+}
+
+/// Complete pass of a run, with the states of the buffer that follow from its plan.
+struct ReplayedPass<'a> {
+    id: PassId,
+    pass: Pass,
+    plan: Vec<Bucket>,
+    rows: Vec<&'a BucketRow>,
+    replay: BufferReplay,
 }
 
 /// Pass with measured times.
@@ -361,6 +421,7 @@ mod tests {
             entities: 100,
             edges: 20,
             dimension: 4,
+            ..GraphSizes::default()
         }
         .pass(2, None, 2, 0);
         let events = [bucket(0, 0, 0, 1), bucket(1, 0, 1, 1), bucket(2, 1, 0, 0)];
@@ -379,5 +440,36 @@ mod tests {
             (10.0, 4, 2)
         );
         assert_eq!(pass.transfers[1].enters, 3.0);
+    }
+
+    /// Two loads of 1000 bytes at 100 bytes/s; training takes 2 s for each bucket.
+    #[test]
+    fn stalls_of_a_limited_disk_are_predicted() {
+        let first = GraphSizes {
+            entities: 100,
+            edges: 20,
+            dimension: 4,
+            ..GraphSizes::default()
+        }
+        .pass(2, None, 2, 0);
+        let events = [(0, 0, 1), (0, 1, 1), (1, 0, 0), (1, 1, 0)];
+        let events = (0..).zip(events);
+        let events: Vec<EventLine> = events
+            .map(|(position, (lhs, rhs, loads))| bucket(position, lhs, rhs, loads))
+            .collect();
+        let report = RunReport::new(Vec::new(), &events);
+        let disk = DeviceRates {
+            read: 100.0,
+            write: 100.0,
+            ..DeviceRates::default()
+        };
+        let predicted = |loading| report.predicted_stall(&first, 0, &disk, loading);
+        assert_eq!(predicted(LoadPolicy::OnDemand), Some(20.0));
+        // The second partition is read while the first bucket is trained.
+        assert_eq!(predicted(LoadPolicy::Ahead), Some(18.0));
+        assert_eq!(
+            report.predicted_stall(&first, 1, &disk, LoadPolicy::Ahead),
+            None
+        );
     }
 }

@@ -85,12 +85,36 @@ pub(crate) fn text(writer: csv::Writer<Vec<u8>>) -> Result<String, csv::Error> {
 type Column<T> = (&'static str, fn(&T) -> String);
 
 /// Columns of a study after those for the order and the seed.
-const EPOCH_COLUMNS: [Column<EpochPoint>; 12] = [
+const EPOCH_COLUMNS: [Column<EpochPoint>; 22] = [
     ("epoch", |point| point.epoch.to_string()),
     ("edges", |point| point.edges.to_string()),
     ("seconds", |point| point.seconds.to_string()),
     ("stall_seconds", |point| point.stall_seconds.to_string()),
-    ("io_bytes", |point| point.io_bytes.to_string()),
+    ("predicted_stall_seconds", |point| {
+        optional(point.predicted_stall_seconds)
+    }),
+    ("commit_seconds", |point| point.commit_seconds.to_string()),
+    ("io_bytes", |point| point.io_bytes().to_string()),
+    ("bytes_read", |point| point.bytes_read.to_string()),
+    ("bytes_written", |point| point.bytes_written.to_string()),
+    ("bytes_evicted", |point| {
+        point.disk.stored.evicted.to_string()
+    }),
+    ("bytes_committed", |point| {
+        point.disk.stored.committed.to_string()
+    }),
+    ("process_read", |point| {
+        optional(point.disk.process.map(|io| io.read))
+    }),
+    ("process_written", |point| {
+        optional(point.disk.process.map(|io| io.written))
+    }),
+    ("device_read", |point| {
+        optional(point.disk.process.map(|io| io.device_read))
+    }),
+    ("device_written", |point| {
+        optional(point.disk.process.map(|io| io.device_written))
+    }),
     ("loss", |point| point.loss.to_string()),
     ("mrr", |point| point.mrr.to_string()),
     ("hits_at_10", |point| point.hits_at_10.to_string()),
@@ -99,6 +123,11 @@ const EPOCH_COLUMNS: [Column<EpochPoint>; 12] = [
     ("predicted_loads", |point| point.predicted_loads.to_string()),
     ("performed_loads", |point| point.loads.to_string()),
 ];
+
+/// Formats a value that may be unknown.
+fn optional(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
 
 /// Returns a row per order, seed and epoch of a study.
 ///

@@ -196,6 +196,7 @@ mod tests {
             seconds: 2.0,
             calls: CallSeconds::default(),
             io: PartitionIo::default(),
+            disk: None,
             peak_bytes: None,
             groups: Vec::new(),
         };

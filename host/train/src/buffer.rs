@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use pbg_core::event::{GroupSeconds, PartitionIo};
+use pbg_core::event::{GroupSeconds, PartitionIo, StoredBytes};
 use pbg_core::graph::{Bucket, Side, SidePartition};
 use pbg_core::plan::{self, Eviction};
 use pbg_core::schedule::LeasedBucket;
@@ -11,19 +11,22 @@ use pbg_core::strategy::Pass;
 use pbg_model::error::RunError;
 use pbg_model::layout::{Layout, TableKey};
 
+use crate::disk_limit::DiskLimit;
 use crate::stage_threads::StageClock;
 pub use crate::storage_thread::CommittedVersion;
 use crate::storage_thread::{KeyedTables, ResidentGroup, StorageWorker, Transfers};
 pub(crate) use copies::CommitCopies;
 pub use store::TableStore;
 
-/// Capacity of a partition buffer.
+/// Capacity of a partition buffer, and the speed of its storage.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BufferSize {
     /// Number of resident groups, at least 2.
     pub(crate) slots: usize,
     /// Bytes of the tables that may be copied for commits.
     pub(crate) copies: u64,
+    /// Speeds that storage does not exceed.
+    pub(crate) limit: DiskLimit,
 }
 
 /// Tables in memory: fixed tables throughout the run, partitions in slots. The tables of one side's partition are a
@@ -40,6 +43,8 @@ pub struct PartitionBuffer<S: TableStore> {
     slots: Vec<ResidentGroup<S::Table>>,
     transfers: Transfers<S>,
     turn: Option<ActivePass>,
+    /// Bytes passed to storage so far.
+    stored: StoredBytes,
 }
 
 /// Pass that is being trained.
@@ -75,7 +80,12 @@ impl<S: TableStore> PartitionBuffer<S> {
         };
         let store = Arc::new(store);
         let copies = Arc::new(CommitCopies::new(layout.clone(), size.copies));
-        let storage = StorageWorker::new(Arc::clone(&store), Arc::clone(&copies));
+        let storage = StorageWorker::new(
+            Arc::clone(&store),
+            Arc::clone(&copies),
+            layout.clone(),
+            size.limit,
+        );
         Ok(Self {
             layout,
             transfers: Transfers::new(storage, ahead, training)?,
@@ -86,6 +96,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             fixed,
             slots: Vec::new(),
             turn: None,
+            stored: StoredBytes::default(),
         })
     }
 
@@ -124,6 +135,12 @@ impl<S: TableStore> PartitionBuffer<S> {
     /// Returns how the storage thread spent its time, if there is one.
     pub(crate) fn seconds(&self) -> Option<GroupSeconds> {
         self.transfers.seconds()
+    }
+
+    /// Returns the bytes that were passed to storage to be written so far.
+    #[must_use]
+    pub(crate) fn stored(&self) -> StoredBytes {
+        self.stored
     }
 
     /// Returns the storage that tables are read from and written to.
@@ -215,6 +232,7 @@ impl<S: TableStore> PartitionBuffer<S> {
             io.bytes_written += self.layout.stored_group_bytes(slot.group);
         }
         if slot.unsaved {
+            self.stored.evicted += self.layout.stored_group_bytes(slot.group);
             self.transfers.save(slot.tables);
         }
     }
@@ -302,8 +320,10 @@ impl<S: TableStore> PartitionBuffer<S> {
                 slot.unsaved = false;
             }
         }
-        for (_, table) in &tables {
+        for ((entity_type, partition), table) in &tables {
             self.store.download(table)?;
+            let layout = &self.layout.types[*entity_type];
+            self.stored.committed += layout.stored_bytes(*partition);
         }
         self.copies.begin();
         self.transfers.commit(cut, tables);

@@ -28,6 +28,7 @@ pub mod check;
 pub mod commit_metadata;
 mod commit_pacer;
 pub mod coordinator;
+mod disk_limit;
 pub mod disk_tables;
 pub mod draws;
 mod edge_prefetch;

@@ -7,13 +7,14 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use pbg_checkpoint::Checkpoint;
-use pbg_core::event::{Event, PartitionIo, Resumed};
+use pbg_core::event::{DiskIo, Event, PartitionIo, Resumed};
 use pbg_core::graph::Bucket;
 use pbg_core::plan::Belady;
 use pbg_core::schedule::{LeasedBucket, PassId, Schedule};
 use pbg_core::strategy::Pass;
 use pbg_model::compatibility::AcceptedDifferences;
 use pbg_model::error::{ErrorKind, RunError};
+use pbg_model::process_io;
 use pbg_model::resume_point::{BatchRange, InterruptedBucket, ShareProgress, stops_within_buckets};
 use pbg_model::state::RunState;
 use pbg_model::trained::UntrainedNames;
@@ -46,6 +47,9 @@ pub(crate) struct SingleTrainer<'a> {
     vectors: Vec<Event>,
     /// Number of edges trained and traffic, of this process.
     totals: (u64, PartitionIo),
+    /// Bytes written and read in fact when the process began the run, and at the last report of an epoch.
+    disk_at_start: DiskIo,
+    disk_reported: DiskIo,
     started: Instant,
 }
 
@@ -83,6 +87,14 @@ impl SingleTrainer<'_> {
         let buffer = &mut self.machine.pipeline.buffer;
         buffer.begin_pass(Arc::clone(&pass), plan, Box::new(eviction));
         Ok((id, pass))
+    }
+
+    /// Returns the bytes written and read in fact so far.
+    fn disk(&self) -> DiskIo {
+        DiskIo {
+            stored: self.machine.pipeline.buffer.stored(),
+            process: process_io::so_far(),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -132,6 +144,7 @@ impl SingleTrainer<'_> {
             edges,
             seconds: self.started.elapsed().as_secs_f64(),
             io,
+            disk: Some(self.disk().since(&self.disk_at_start)),
             stages,
             version,
         });

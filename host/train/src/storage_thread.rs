@@ -10,11 +10,12 @@ use pbg_core::event::GroupSeconds;
 use pbg_core::graph::SidePartition;
 use pbg_core::lock::lock;
 use pbg_model::error::RunError;
-use pbg_model::layout::TableKey;
+use pbg_model::layout::{Layout, TableKey};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::buffer::{CommitCopies, TableStore};
+use crate::disk_limit::DiskLimit;
 use crate::processor_time;
 use crate::stage_threads::{self, StageWork};
 
@@ -200,6 +201,8 @@ impl<S: TableStore> Transfers<S> {
 pub(crate) struct StorageWorker<S: TableStore> {
     store: Arc<S>,
     copies: Arc<CommitCopies<S::Table>>,
+    layout: Layout,
+    limit: DiskLimit,
     clock: Arc<CommitStopwatch>,
     /// Effort of writing the tables of the commit under way, if any.
     writing: Option<WorkTime>,
@@ -234,7 +237,9 @@ impl<S: TableStore> StageWork for StorageWorker<S> {
             StorageRequest::Load(group, keys) => self.load(group, &keys).map(StorageReply::Loaded),
             StorageRequest::Save(tables) => {
                 for (key, table) in tables {
+                    let started = pbg_clock::now();
                     self.store.save(key, &table)?;
+                    self.limit.after_write(self.stored_bytes(key), started);
                 }
                 Ok(StorageReply::Saved)
             }
@@ -277,10 +282,17 @@ impl<S: TableStore> StageWork for StorageWorker<S> {
 impl<S: TableStore> StorageWorker<S> {
     /// Creates the work of the storage thread. `copies` is shared with the buffer; written originals are given back to
     /// it.
-    pub(crate) fn new(store: Arc<S>, copies: Arc<CommitCopies<S::Table>>) -> Self {
+    pub(crate) fn new(
+        store: Arc<S>,
+        copies: Arc<CommitCopies<S::Table>>,
+        layout: Layout,
+        limit: DiskLimit,
+    ) -> Self {
         Self {
             store,
             copies,
+            layout,
+            limit,
             clock: Arc::default(),
             writing: None,
         }
@@ -290,7 +302,9 @@ impl<S: TableStore> StorageWorker<S> {
     fn write(&self, cut: S::Cut, tables: KeyedTables<S::Table>) -> Result<(), RunError> {
         self.store.begin(cut)?;
         for (key, table) in tables {
+            let started = pbg_clock::now();
             self.store.add(key, &table)?;
+            self.limit.after_write(self.stored_bytes(key), started);
             self.copies.return_original(key, table);
         }
         Ok(())
@@ -301,13 +315,23 @@ impl<S: TableStore> StorageWorker<S> {
         group: SidePartition,
         keys: &[TableKey],
     ) -> Result<ResidentGroup<S::Table>, RunError> {
-        let read = |&key: &TableKey| Ok((key, Arc::new(self.store.load(key)?)));
+        let read = |&key: &TableKey| {
+            let started = pbg_clock::now();
+            let table = self.store.load(key)?;
+            self.limit.after_read(self.stored_bytes(key), started);
+            Ok((key, Arc::new(table)))
+        };
         Ok(ResidentGroup {
             group,
             tables: keys.iter().map(read).collect::<Result<_, RunError>>()?,
             changed: false,
             unsaved: false,
         })
+    }
+
+    /// Returns the bytes that are read to load a table and written to save it.
+    fn stored_bytes(&self, (entity_type, partition): TableKey) -> u64 {
+        self.layout.types[entity_type].stored_bytes(partition)
     }
 }
 

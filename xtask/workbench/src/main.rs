@@ -7,6 +7,7 @@
     reason = "a terminal program prints its messages, and waits and measures"
 )]
 
+mod artifact;
 mod bench;
 mod dist;
 mod docs;
@@ -42,6 +43,9 @@ enum Task {
     ///
     /// It takes some minutes. `--pack` makes an archive for a machine that has a GPU but no compiler.
     Gpu(gpu::GpuArgs),
+    /// Makes every table and figure of a study from nothing and compares them with the kept ones.
+    #[command(subcommand)]
+    Artifact(Artifact),
     /// Benchmarks: speed compared with PyTorch-BigGraph, quality of configurations, growth of costs.
     #[command(subcommand)]
     Bench(Bench),
@@ -65,6 +69,15 @@ enum Task {
         #[arg(long, default_value = "examples/wordnet")]
         out: PathBuf,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum Artifact {
+    /// The study of bucket orders: tables of docs/orders.md and docs/order-lab.md, and examples/order-study.
+    ///
+    /// Swaps, bytes and plans are compared exactly, ranks and measured stalls within a tolerance, and seconds are shown.
+    /// The differences are printed; the command fails if one is too large.
+    Orders(artifact::OrdersArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -101,6 +114,7 @@ fn run(cli: Cli) -> Result<()> {
     match cli.task {
         Task::Docs => docs::run(&repo),
         Task::Gpu(args) => gpu::run(&repo, &args),
+        Task::Artifact(Artifact::Orders(args)) => artifact::run(&repo, &args),
         Task::Bench(Bench::VsPbg(args)) => bench::vs_pbg(&repo, &args),
         Task::Bench(Bench::Quality(args)) => bench::quality::run(&repo, &args),
         Task::Bench(Bench::Scale(args)) => bench::scale::run(&repo, &args),

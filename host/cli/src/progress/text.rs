@@ -375,6 +375,7 @@ mod tests {
             seconds: 2.0,
             calls: CallSeconds::default(),
             io,
+            disk: None,
             peak_bytes: None,
             groups: Vec::new(),
         };

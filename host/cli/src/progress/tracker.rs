@@ -283,6 +283,7 @@ mod tests {
             seconds: 1.0,
             calls: CallSeconds::default(),
             io: PartitionIo::default(),
+            disk: None,
             peak_bytes: None,
             groups: Vec::new(),
         }

@@ -37,6 +37,8 @@ fn keys_that_may_change_do_not_matter() {
         ("execution.partitions_ahead", "1"),
         ("execution.buckets_ahead", "3"),
         ("execution.batches_ahead", "3"),
+        ("execution.read_mbps", "100"),
+        ("execution.write_mbps", "100"),
         ("plugins.limits", "{ deadline_ms = 9, memory_mib = 9 }"),
         ("plugins.on_fault", "fallback"),
         ("plugins.grants", "[{ plugin = \"a\", read = [\"b\"] }]"),

@@ -116,7 +116,8 @@ impl RankStats {
     }
 }
 
-/// Partition I/O, and the time that training spent waiting for it. Commits do not count as I/O.
+/// Partitions that entered and left the buffer, and the time that training waited. These figures follow from the plan:
+/// they do not depend on how often a run commits or is stopped ([`DiskIo`] does).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartitionIo {
     /// Number of partitions that entered the buffer.
@@ -149,6 +150,78 @@ impl PartitionIo {
     #[must_use]
     pub fn waited(&self) -> f64 {
         self.wait_seconds + self.commit_seconds
+    }
+}
+
+/// Bytes that the buffer passed to storage to be written, each table when it is written in full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredBytes {
+    /// Bytes of partitions that left the buffer with changes that no commit had written.
+    pub evicted: u64,
+    /// Bytes of tables that commits wrote: trained partitions that were in the buffer, and tables that are always in
+    /// memory.
+    pub committed: u64,
+}
+
+impl StoredBytes {
+    /// Returns the bytes since `earlier`, a previous reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            evicted: self.evicted.saturating_sub(earlier.evicted),
+            committed: self.committed.saturating_sub(earlier.committed),
+        }
+    }
+}
+
+/// Bytes that this process has read and written, as the system counts them: partitions, edges, parameters, metrics and
+/// everything else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessIo {
+    /// Bytes that system calls read, from the page cache or the disk.
+    pub read: u64,
+    /// Bytes that system calls wrote, to the page cache or the disk.
+    pub written: u64,
+    /// Bytes that were read from the disk, because the page cache lacked them.
+    pub device_read: u64,
+    /// Bytes that were to be written to the disk, when or after the page cache received them.
+    pub device_written: u64,
+}
+
+impl ProcessIo {
+    /// Returns the bytes since `earlier`, a previous reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            read: self.read.saturating_sub(earlier.read),
+            written: self.written.saturating_sub(earlier.written),
+            device_read: self.device_read.saturating_sub(earlier.device_read),
+            device_written: self.device_written.saturating_sub(earlier.device_written),
+        }
+    }
+}
+
+/// Bytes that were written and read in fact. Unlike [`PartitionIo`], they depend on commits, interruptions and the page
+/// cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskIo {
+    /// Bytes passed to storage.
+    #[serde(flatten)]
+    pub stored: StoredBytes,
+    /// Bytes that the process read and wrote, where the system reports them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process: Option<ProcessIo>,
+}
+
+impl DiskIo {
+    /// Returns the bytes since `earlier`, a previous reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let process = self.process.zip(earlier.process);
+        Self {
+            stored: self.stored.since(&earlier.stored),
+            process: process.map(|(now, earlier)| now.since(&earlier)),
+        }
     }
 }
 

@@ -80,6 +80,7 @@ impl ClusterTrainer<'_> {
             seconds: sums.seconds,
             calls: sums.calls,
             io: sums.io,
+            disk: None,
             peak_bytes: memory::peak_bytes(),
         })
     }

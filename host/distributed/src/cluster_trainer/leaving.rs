@@ -130,6 +130,7 @@ impl ClusterTrainer<'_> {
             edges,
             seconds: pbg_clock::elapsed(self.started).as_secs_f64(),
             io,
+            disk: None,
             stages,
             version,
         });

@@ -12,7 +12,7 @@ type Of = fn(&EpochPoint) -> f64;
 const AGAINST: [(&str, Of); 3] = [
     ("edges trained", |p| p.edges as f64),
     ("seconds of training", |p| p.seconds),
-    ("bytes read and written", |p| p.io_bytes as f64),
+    ("bytes read and written", |p| p.io_bytes() as f64),
 ];
 
 /// Returns the figure of filtered MRR, in three panels.

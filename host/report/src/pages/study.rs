@@ -10,7 +10,7 @@ use pbg_lab::differences::{FEWEST_SEEDS, FIGURES, OrderDifference};
 use pbg_lab::study::{EpochPoint, OrderRuns, Study, mean_and_deviation, pooled_deviation};
 
 /// Headers of the table of results, for the cells that [`row`] returns.
-pub const HEADERS: [&str; 9] = [
+pub const HEADERS: [&str; 11] = [
     "order",
     "MRR",
     "Hits@10",
@@ -20,6 +20,8 @@ pub const HEADERS: [&str; 9] = [
     "read and written",
     "seconds",
     "stall",
+    "stall predicted",
+    "commits",
 ];
 
 /// Returns the HTML page of a study.
@@ -60,7 +62,8 @@ pub fn caption(study: &Study) -> String {
     };
     format!(
         "Results after the last epoch, {shown}; every run ranks the same edges. Swaps (predicted from the plans and performed \
-         by the buffer), bytes, seconds and stalls are totals of all epochs."
+         by the buffer), bytes (of partitions that entered and left the buffer), seconds and stalls (waits for partitions and edges; \
+         predicted ones for a limited disk) are totals of all epochs, as are the seconds of waiting for commits."
     )
 }
 
@@ -94,10 +97,24 @@ pub fn row(order: &OrderRuns) -> Vec<String> {
         with_deviation(last(|point| point.loss)),
         number(mean_total(|point| point.predicted_swaps)),
         number(mean_total(EpochPoint::swaps)) + if differs { " (differs)" } else { "" },
-        bytes(last(|point| point.io_bytes as f64).0),
+        bytes(last(|point| point.io_bytes() as f64).0),
         number(last(|point| point.seconds).0),
         number(last(|point| point.stall_seconds).0),
+        predicted_stall(order),
+        number(last(|point| point.commit_seconds).0),
     ]
+}
+
+/// Formats the predicted stalls of an order, if its disk was limited.
+fn predicted_stall(order: &OrderRuns) -> String {
+    let points = order.seeds().filter_map(|run| run.epochs.last());
+    let seconds: Vec<f64> = points
+        .filter_map(|point| point.predicted_stall_seconds)
+        .collect();
+    match seconds.is_empty() {
+        true => NONE.to_owned(),
+        false => number(mean_and_deviation(&seconds).0),
+    }
 }
 
 /// Table with a title and an explanation.
@@ -113,13 +130,57 @@ pub struct StatisticsTable {
     pub caption: String,
 }
 
-/// Returns the tables of differences, certainties and repeated runs, as far as the study has enough runs for them.
+/// Returns the tables of bytes, and of differences, certainties and repeated runs, as far as the study has enough runs for
+/// them.
 #[must_use]
 pub fn statistics(study: &Study) -> Vec<StatisticsTable> {
-    [differences(study), certainties(study), repeats(study)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        counted_bytes(study),
+        differences(study),
+        certainties(study),
+        repeats(study),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Returns the table of bytes by what counts them.
+fn counted_bytes(study: &Study) -> Option<StatisticsTable> {
+    const COLUMNS: [(&str, fn(&EpochPoint) -> Option<u64>); 8] = [
+        ("read", |p| Some(p.bytes_read)),
+        ("written", |p| Some(p.bytes_written)),
+        ("evictions", |p| Some(p.disk.stored.evicted)),
+        ("commits", |p| Some(p.disk.stored.committed)),
+        ("process read", |p| p.disk.process.map(|io| io.read)),
+        ("process wrote", |p| p.disk.process.map(|io| io.written)),
+        ("disk read", |p| p.disk.process.map(|io| io.device_read)),
+        ("disk wrote", |p| p.disk.process.map(|io| io.device_written)),
+    ];
+    let row = |order: &OrderRuns| {
+        let cells = COLUMNS.map(|(_, figure)| {
+            let points = order.seeds().filter_map(|run| run.epochs.last());
+            let values: Vec<f64> = points
+                .filter_map(|point| Some(figure(point)? as f64))
+                .collect();
+            match values.is_empty() {
+                true => NONE.to_owned(),
+                false => bytes(mean_and_deviation(&values).0),
+            }
+        });
+        std::iter::once(order.order.clone()).chain(cells).collect()
+    };
+    let rows: Vec<Vec<String>> = study.orders.iter().map(row).collect();
+    (!rows.is_empty()).then(|| StatisticsTable {
+        title: "Bytes by what counts them".to_owned(),
+        head: heads("order", COLUMNS.map(|(name, _)| name)),
+        rows,
+        caption: "Totals of all epochs, mean over the seeds. Read and written: partitions that entered the buffer, and trained ones \
+                  that left it, as the plans say. Evictions: of the latter, what no commit had written yet. Commits: what commits wrote. \
+                  Process: everything that system calls of training read and wrote, also edges and partitions that are read again \
+                  when an epoch begins. Disk: what of it reached the device past the page cache."
+            .to_owned(),
+    })
 }
 
 /// Returns the table of differences to the first order.

@@ -14,6 +14,7 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_rows::params::Params;
 
 use crate::buffer::{BufferSize, TableStore};
+use crate::disk_limit::DiskLimit;
 use crate::edge_prefetch::EdgeSource;
 use crate::executor::{self, executors};
 use crate::learning_rates::LearningRates;
@@ -108,6 +109,7 @@ fn line<S: TableStore>(
     let size = BufferSize {
         slots: config.buffer_partitions as usize,
         copies: layout.copies(pipeline.pipe(STORAGE).is_some()),
+        limit: DiskLimit::new(&config.execution),
     };
     let source = EdgeSource {
         edge_sets: Arc::clone(edge_sets),

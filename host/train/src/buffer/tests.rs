@@ -148,7 +148,11 @@ fn buffer(
     memory: Memory,
 ) -> PartitionBuffer<Memory> {
     let ahead = beside.then_some(2);
-    let size = BufferSize { slots, copies };
+    let size = BufferSize {
+        slots,
+        copies,
+        limit: DiskLimit::default(),
+    };
     PartitionBuffer::new(layout, size, ahead, memory, Arc::default()).unwrap()
 }
 
@@ -356,6 +360,7 @@ fn what_a_device_trains_goes_on_while_a_commit_is_written() {
     let size = BufferSize {
         slots: 2,
         copies: u64::MAX,
+        limit: DiskLimit::default(),
     };
     let pass = Arc::new(pass_of(&layout, 2, 0));
     let bucket = Bucket { lhs: 0, rhs: 0 };

@@ -13,6 +13,7 @@ use pbg_core::strategy::Pass;
 use pbg_model::layout::{TableKey, TypeLayout};
 
 use super::*;
+use crate::disk_limit::DiskLimit;
 use crate::edge_prefetch::PreparedEdges;
 
 /// Record of events, and the groups that are at work now.
@@ -160,6 +161,7 @@ fn line(watch: &Arc<Watch>, prefetch: bool) -> RunningPipeline<Tables> {
     let size = BufferSize {
         slots: 2,
         copies: 0,
+        limit: DiskLimit::default(),
     };
     let (tables, edges) = (Tables(Arc::clone(watch)), NoEdges(Arc::clone(watch)));
     RunningPipeline::new(&pipeline, layout(), size, tables, edges).expect("threads")

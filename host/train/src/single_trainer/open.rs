@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pbg_checkpoint::Checkpoint;
-use pbg_core::event::Event;
+use pbg_core::event::{DiskIo, Event};
 use pbg_core::schedule::RunExtent;
 use pbg_core::strategy::Loss as _;
 use pbg_kernels::device::OpenDevice;
@@ -13,7 +13,7 @@ use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state::RunState;
 use pbg_model::trained::UntrainedNames;
-use pbg_model::{commit, memory};
+use pbg_model::{commit, memory, process_io};
 use pbg_rows::params::Params;
 
 use crate::bucket_trainer::{BucketTrainer, MachineParts};
@@ -38,6 +38,10 @@ impl<'a> SingleTrainer<'a> {
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         let (config, blueprint) = (resolved.config(), resolved.blueprint());
+        let disk_at_start = DiskIo {
+            process: process_io::so_far(),
+            ..DiskIo::default()
+        };
         resolved.check_checkpoint_path()?;
         executor::check_supported(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
@@ -100,6 +104,8 @@ impl<'a> SingleTrainer<'a> {
             initialized: drawn,
             vectors,
             totals: Default::default(),
+            disk_at_start,
+            disk_reported: disk_at_start,
             started: pbg_clock::now(),
         })
     }

@@ -99,6 +99,8 @@ impl SingleTrainer<'_> {
         }
         let sums = std::mem::take(&mut self.state.epoch);
         let groups = self.machine.pipeline.seconds();
+        let disk = self.disk();
+        let earlier = std::mem::replace(&mut self.disk_reported, disk);
         let event = Event::EpochFinished {
             groups,
             epoch,
@@ -107,6 +109,7 @@ impl SingleTrainer<'_> {
             seconds: sums.seconds,
             calls: sums.calls,
             io: sums.io,
+            disk: Some(disk.since(&earlier)),
             peak_bytes: memory::peak_bytes(),
         };
         self.report(event)?;

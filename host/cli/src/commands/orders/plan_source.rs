@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pbg_config::Config;
 use pbg_core::strategy::Pass;
-use pbg_lab::grid::GraphSizes;
+use pbg_lab::grid::{GraphSizes, Skew};
 use pbg_lab::stall::DeviceRates;
 use pbg_model::ResolvedConfig;
 
@@ -19,6 +19,9 @@ use pbg_session::orders::OrderLoader;
 /// Maximum number of partitions of a side; plugins cannot plan for more buckets.
 const MAX_PARTITIONS: i64 = 4096;
 
+/// Maximum exponent of the shares of partitions: beyond it, the first one has nearly everything.
+const MAX_SKEW: f64 = 10.0;
+
 /// Options of a grid without a dataset.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "A grid without a dataset")]
@@ -29,12 +32,19 @@ pub(super) struct GridArgs {
     /// Number of partitions of the right side, which then has different entities, as in a graph of users and items.
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u32).range(1..=MAX_PARTITIONS))]
     pub(super) rhs_partitions: Option<u32>,
-    /// Number of entities, spread evenly over the partitions [default: as in Freebase86m].
+    /// Number of entities, over all partitions [default: as in Freebase86m].
     #[arg(long, value_name = "N")]
     pub(super) entities: Option<u64>,
-    /// Number of edges, spread evenly over the buckets [default: as in Freebase86m].
+    /// Number of edges, over all buckets [default: as in Freebase86m].
     #[arg(long, value_name = "N")]
     pub(super) edges: Option<u64>,
+    /// Inequality of the buckets: partition `k` of either side, from 1, has edges in proportion to `k^-S`, so the first
+    /// bucket has the most. 0: all have the same number.
+    #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = exponent)]
+    pub(super) skew: f64,
+    /// Inequality of the partitions: partition `k` has entities in proportion to `k^-S`.
+    #[arg(long, value_name = "S", default_value_t = 0.0, value_parser = exponent)]
+    pub(super) entity_skew: f64,
     /// Numbers per embedding [default: 100].
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub(super) dimension: Option<u64>,
@@ -53,6 +63,13 @@ pub(super) struct RateArgs {
     /// Megabytes that the disk writes per second.
     #[arg(long, value_name = "MB", default_value_t = 400.0, value_parser = positive)]
     write_mbps: f64,
+}
+
+fn exponent(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (0.0..=MAX_SKEW).contains(&number) => Ok(number),
+        _ => Err(format!("not a number between 0 and {MAX_SKEW}")),
+    }
 }
 
 fn positive(text: &str) -> Result<f64, String> {
@@ -80,6 +97,10 @@ impl GridArgs {
             entities: self.entities.unwrap_or(freebase.entities),
             edges: self.edges.unwrap_or(freebase.edges),
             dimension: self.dimension.unwrap_or(freebase.dimension),
+            skew: Skew {
+                edges: self.skew,
+                entities: self.entity_skew,
+            },
         }
     }
 
@@ -117,12 +138,16 @@ impl PassSource {
                 entities,
                 edges,
                 dimension,
+                skew,
+                entity_skew,
                 ..
             } = grid;
             let alone = rhs_partitions.is_some()
                 || entities.is_some()
                 || edges.is_some()
-                || dimension.is_some();
+                || dimension.is_some()
+                || *skew > 0.0
+                || *entity_skew > 0.0;
             if alone {
                 let text = "a grid without a dataset needs --partitions";
                 return Err(Failure::message(FailureKind::Usage, text));

@@ -231,10 +231,11 @@ fn print_summary(out: &mut dyn Write, analysis: &Analysis) -> io::Result<()> {
     } = analysis;
     writeln!(
         out,
-        "{}, of which {swaps} into a full buffer (at least {lower_bound}); reads {}, writes {}",
+        "{}, of which {swaps} into a full buffer (at least {lower_bound}); reads {}, writes {} and {} at the end",
         format::plural(*loads, "load"),
         format::bytes(analysis.bytes_read),
         format::bytes(analysis.bytes_written),
+        format::bytes(analysis.bytes_final),
     )?;
     writeln!(
         out,

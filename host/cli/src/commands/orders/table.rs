@@ -12,7 +12,7 @@ use crate::{format, tables};
 /// Header of a column, and the function that formats its cells.
 type Column = (&'static str, fn(&OrderResult) -> String);
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 13] = [
     ("order", |e| e.order.clone()),
     ("swaps", |e| with_range(e, |a| a.swaps as f64)),
     ("ratio", |e| {
@@ -23,6 +23,7 @@ const COLUMNS: [Column; 12] = [
     }),
     ("read", |e| size(e, |a| a.bytes_read)),
     ("written", |e| size(e, |a| a.bytes_written)),
+    ("final", |e| size(e, |a| a.bytes_final)),
     ("reuse", |e| format!("{:.1}", e.mean(|a| a.reuse_distance))),
     ("pairs/swap", |e| {
         format!("{:.2}", e.mean(|a| a.new_pairs_per_swap))
@@ -52,7 +53,8 @@ const COLUMNS: [Column; 12] = [
 /// Meaning of the column headers.
 const LEGEND: &str = "\
 swaps          partition loads into a full buffer; ratio: divided by their lower bound
-read, written  bytes per pass, with the first fill of the buffer and the writes at the end
+read           bytes of partitions that enter the buffer in a pass, with its first fill
+written        bytes of trained partitions that leave the buffer; final: of those in it at the end, for the checkpoint
 reuse          number of other partitions used between two uses of a partition, mean
 pairs/swap     pairs of partitions that are in the buffer together for the first time, per swap, mean
 buckets/state  buckets trained between swaps, mean (maximum)

@@ -68,7 +68,7 @@ proptest! {
         let layout = layout(n, n, true);
         let pass = Arc::new(pass_of(&layout, capacity, seed));
         let plan = random_plan(&layout, seed);
-        let size = BufferSize { slots: capacity, copies: copies * layout.types[0].bytes(0) };
+        let size = BufferSize { slots: capacity, copies: copies * layout.types[0].bytes(0), limit: DiskLimit::default() };
         let mut buffer =
             PartitionBuffer::new(layout, size, Some(2), Counting::default(), Arc::default()).unwrap();
         buffer.begin_pass(Arc::clone(&pass), plan.clone(), Box::new(Belady::new(&pass, &plan)));

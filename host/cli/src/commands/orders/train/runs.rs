@@ -6,10 +6,11 @@ use std::fs;
 use std::path::Path;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
-use pbg_core::event::Event;
+use pbg_core::event::{DiskIo, Event, EventLine};
 use pbg_core::strategy::{Loss as _, StrategyId};
 use pbg_files as files;
-use pbg_lab::study::SeedRun;
+use pbg_lab::stall::{DeviceRates, LoadPolicy};
+use pbg_lab::study::{EpochMeasurements, SeedRun};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_query::EvalOptions;
 use pbg_train::RunOutcome;
@@ -22,6 +23,7 @@ use crate::plugins::{self, LoadedStrategies, StrategyOverrides};
 use crate::terminal::Terminal;
 use crate::{format, metrics};
 use pbg_report::provenance::BuildIdentity;
+use pbg_report::run::RunReport;
 use pbg_session::orders::{self, OrderSpec};
 
 /// Settings shared by all runs of a study.
@@ -205,7 +207,16 @@ impl Runs<'_> {
         let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
         let config = resolved.config();
         let filled = self.strategies(config)?;
-        let mut emit = |_event: Event| filled.log.show(|line| self.terminal.detail(line));
+        let mut disk = DiskIo::default();
+        let mut emit = |event: Event| {
+            if let Event::RunFinished {
+                disk: Some(all), ..
+            } = event
+            {
+                disk = all;
+            }
+            filled.log.show(|line| self.terminal.detail(line));
+        };
         let (stop, strategies) = (&self.watch.stop, filled.strategies);
         match pbg_train::train(&resolved, strategies, self.allowed, stop, &mut emit)? {
             RunOutcome::Finished { .. } => {}
@@ -224,7 +235,13 @@ impl Runs<'_> {
         let path = Path::new(&config.checkpoint_path).join(METRICS);
         let lines = metrics::read(&path)?;
         let events = lines.iter().map(|line| &line.event);
-        if !run.add_epoch(epoch, events, ranks.mrr, ranks.hits_at_10) {
+        let measured = EpochMeasurements {
+            mrr: ranks.mrr,
+            hits_at_10: ranks.hits_at_10,
+            disk,
+            predicted_stall: predicted_stall(&resolved, epoch, &lines)?,
+        };
+        if !run.add_epoch(epoch, events, &measured) {
             let text = format!("{} does not contain epoch {}", path.display(), epoch + 1);
             return Err(Failure::message(FailureKind::Checkpoint, text));
         }
@@ -292,6 +309,30 @@ impl Runs<'_> {
             self.resolved.config().seed,
         )
     }
+}
+
+/// Predicts for how long the passes of an epoch wait for partitions, if the configuration limits the disk.
+fn predicted_stall(
+    resolved: &ResolvedConfig,
+    epoch: u32,
+    lines: &[EventLine],
+) -> Result<Option<f64>> {
+    let execution = &resolved.config().execution;
+    let Some((read, write)) = execution.read_mbps.zip(execution.write_mbps) else {
+        return Ok(None);
+    };
+    let disk = DeviceRates {
+        read: read * 1e6,
+        write: write * 1e6,
+        ..DeviceRates::default()
+    };
+    let loading = match execution.partitions_ahead() {
+        0 => LoadPolicy::OnDemand,
+        _ => LoadPolicy::Ahead,
+    };
+    let first = pbg_train::first_pass(resolved)?;
+    let report = RunReport::new(Vec::new(), lines);
+    Ok(report.predicted_stall(&first, epoch, &disk, loading))
 }
 
 /// Converts a label to the name of a folder.

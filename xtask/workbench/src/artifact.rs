@@ -1,0 +1,75 @@
+//! The study of bucket orders, made from nothing and compared with what is kept in the repository, as a committee for the
+//! evaluation of artifacts would do.
+//!
+//! Every table of the study is in a page; every figure, and the checksums of plans, is a file beside a page. The command
+//! makes them again, prints how each differs from the kept one, and fails if a difference exceeds its tolerance.
+
+mod commands;
+mod kept;
+mod orders;
+mod table;
+
+use std::fs;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use xtask::repo::Repo;
+use xtask::{build, step};
+
+use kept::{KeptResults, Verdicts};
+
+/// Options of the study of bucket orders.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OrdersArgs {
+    /// Replace the kept tables, figures and checksums by those that are made.
+    #[arg(long)]
+    record: bool,
+    /// Make only what has this text in its name, as in `--only plans`; can be repeated.
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+}
+
+impl OrdersArgs {
+    fn wants(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| name.contains(text))
+    }
+}
+
+/// Makes everything and compares it.
+pub(crate) fn run(repo: &Repo, args: &OrdersArgs) -> Result<()> {
+    let started = Instant::now();
+    build::without_libtorch(repo)?;
+    let folder = repo.target.join("artifact/orders");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let mut kept = KeptResults {
+        root: repo.root.clone(),
+        record: args.record,
+        verdicts: Verdicts::default(),
+    };
+    for (name, make) in orders::PARTS {
+        if args.wants(name) {
+            step::announce(&format!(
+                "{name} ({:.0} s so far)",
+                started.elapsed().as_secs_f64()
+            ));
+            make(repo, &folder, &mut kept)?;
+        }
+    }
+    println!("\n{}", kept.verdicts);
+    println!(
+        "{:.1} minutes; what was made is in {}",
+        started.elapsed().as_secs_f64() / 60.0,
+        folder.display()
+    );
+    if kept.verdicts.differing() > 0 && !args.record {
+        bail!(
+            "what was made differs from what is kept\nwhat to do: look at the differences above; `--record` keeps what was made"
+        );
+    }
+    Ok(())
+}
