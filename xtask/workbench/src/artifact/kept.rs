@@ -108,10 +108,15 @@ impl KeptResults {
         let (before, now) = (essence(&kept), essence(made));
         let missing = before.iter().filter(|line| !now.contains(line));
         let new = now.iter().filter(|line| !before.contains(line));
-        let lines: Vec<String> = missing
-            .map(|line| format!("only kept: {line}"))
-            .chain(new.map(|line| format!("only made: {line}")))
+        let mut lines: Vec<String> = missing
+            .map(|line| format!("only kept: {}", shortened(line)))
+            .chain(new.map(|line| format!("only made: {}", shortened(line))))
             .collect();
+        if lines.len() > SHOWN {
+            let more = lines.len() - SHOWN;
+            lines.truncate(SHOWN);
+            lines.push(format!("and {more} more"));
+        }
         let differs = before != now;
         self.verdicts
             .add(name, &format!("{} parts", now.len()), &lines, differs);
@@ -120,6 +125,14 @@ impl KeptResults {
         }
         Ok(())
     }
+}
+
+/// Maximum number of differences of a file that are shown.
+const SHOWN: usize = 8;
+
+/// Returns the beginning of a part of a file.
+fn shortened(part: &str) -> String {
+    part.chars().take(120).collect()
 }
 
 /// Returns all lines of a file.

@@ -108,7 +108,7 @@ fn costs(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
     Ok(())
 }
 
-/// Makes the figures of the table of records again. What the literature states, and remarks, are taken from the page.
+/// Makes the figures of the table of records again, which `optimal` may undercut. What the literature states, and remarks, are taken from the page.
 fn records(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
     let head = ["p", "c", "lower bound", "beta", "before", "`optimal`", ""];
     let page = fs::read_to_string(repo.root.join(ORDERS_PAGE)).context("cannot read the page")?;
@@ -123,10 +123,12 @@ fn records(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
         let case = compared(repo, folder, &arguments)?;
         *bound = case.lower_bound()?.to_string();
         *beta = format!("{:.0}", case.mean("beta", "swaps")?);
-        let origin = optimal.split_once(' ').map(|(_, origin)| origin.to_owned());
-        *optimal = format!("{:.0}", case.mean("optimal", "swaps")?);
-        if let Some(origin) = origin {
-            *optimal = format!("{optimal} {origin}");
+        let (record, origin) = optimal.split_once(' ').unwrap_or((optimal.as_str(), ""));
+        let record: f64 = record.parse().context("a record is no number")?;
+        let found = case.mean("optimal", "swaps")?;
+        // With some seeds, a plan of another order is a better beginning than the composition.
+        if found > record {
+            *optimal = format!("{found:.0} {origin}").trim_end().to_owned();
         }
     }
     kept.table(ORDERS_PAGE, &table, &exact)
@@ -280,7 +282,7 @@ fn plans(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
     }
     kept.file("examples/order-study/plans.sha256", &sums, &lines)?;
     let figures = folder.join("plans");
-    let mut command = pbg_host(repo, &format!("orders compare {study} -c 2,4,8"));
+    let mut command = pbg_host(repo, &format!("orders compare {study}"));
     printed(command.arg("--svg").arg(&figures))?;
     for name in ["swaps.svg", "miss-curve.svg"] {
         let made = fs::read_to_string(figures.join(name)).context("a figure is missing")?;
