@@ -147,7 +147,8 @@ pub fn statistics(study: &Study) -> Vec<StatisticsTable> {
 
 /// Returns the table of bytes by what counts them.
 fn counted_bytes(study: &Study) -> Option<StatisticsTable> {
-    const COLUMNS: [(&str, fn(&EpochPoint) -> Option<u64>); 8] = [
+    type CountedBytes = (&'static str, fn(&EpochPoint) -> Option<u64>);
+    const COLUMNS: [CountedBytes; 8] = [
         ("read", |p| Some(p.bytes_read)),
         ("written", |p| Some(p.bytes_written)),
         ("evictions", |p| Some(p.disk.stored.evicted)),
