@@ -34,11 +34,15 @@ use problem::{Problem, Walk};
 pub struct Found {
     /// Sequence of buffer states, none with more partitions than the buffer holds.
     pub states: Vec<Vec<usize>>,
-    /// Bytes read by the plan that trains each bucket in the first possible state.
+    /// Bytes read by the plan that trains each bucket in the first possible state; on grids of more than [`REPLAYED`]
+    /// buckets, those of the partitions that each state adds to the previous one, which are no fewer.
     pub bytes: u64,
     /// Whether a lower bound or an exact search has proven that no sequence reads fewer bytes.
     pub proven: bool,
 }
+
+/// Number of buckets of a grid above which plans are not replayed to compare sequences, since that takes too long.
+pub const REPLAYED: usize = 1 << 17;
 
 /// The expensive searches run only if the possible gain exceeds one part in this many. Partitions of
 /// one type may differ in size by a row, which is not worth a search.
@@ -128,11 +132,33 @@ pub fn sort_by_number(items: &mut [usize], key: &dyn Fn(usize) -> u64) {
     items.sort_by_key(|&item| key(item));
 }
 
+/// Returns the bytes of the partitions that each state adds to the previous one, the first one to the resident ones.
+fn added_bytes(pass: &Pass, states: &[Vec<usize>]) -> u64 {
+    let mut held = vec![false; pass.partitions()];
+    let mut previous: Vec<usize> = pass.resident_partitions().collect();
+    let mut bytes = 0;
+    for state in states {
+        previous
+            .iter()
+            .for_each(|&partition| held[partition] = true);
+        let added = state.iter().filter(|&&partition| !held[partition]);
+        bytes += added.map(|&partition| pass.bytes(partition)).sum::<u64>();
+        previous
+            .iter()
+            .for_each(|&partition| held[partition] = false);
+        previous.clone_from(state);
+    }
+    bytes
+}
+
 impl Found {
     fn of(pass: &Pass, states: Vec<Vec<usize>>) -> Self {
-        let plan = states::assign_to_first(pass, &states);
+        let bytes = match pass.edges.len() {
+            ..=REPLAYED => pass.traffic(&states::assign_to_first(pass, &states)).bytes,
+            _ => added_bytes(pass, &states),
+        };
         Self {
-            bytes: pass.traffic(&plan).bytes,
+            bytes,
             states,
             proven: false,
         }

@@ -231,6 +231,38 @@ fn trainers(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
         };
         columns.push(read.iter().map(cell).collect::<Vec<_>>());
     }
+    let (made_for_several, mut also) = (["stratified", "cover:sequence=rounds"], Vec::new());
+    let mut rounds = 0.0_f64;
+    for number in numbers {
+        let read = |order: &str| case.mean_together(order, number, "bytes_read");
+        let all: Vec<f64> = orders
+            .iter()
+            .map(|order| read(order))
+            .collect::<Result<_>>()?;
+        let optimal = read("optimal")?;
+        let of_those: Vec<f64> = made_for_several
+            .into_iter()
+            .map(read)
+            .collect::<Result<_>>()?;
+        let is_least = |among: &[f64]| among.iter().all(|bytes| optimal <= *bytes);
+        if is_least(&of_those) && !is_least(&all) {
+            also.push(number.to_string());
+        }
+        for order in orders {
+            let figure = |name| case.mean_together(order, number, name);
+            rounds = rounds.max(figure("rounds")? / figure("ideal")?);
+        }
+    }
+    if !also.is_empty() {
+        let also = also.join(" and ");
+        let text = format!(
+            "Compared with `stratified` and `cover` alone, which are made for several trainers, it also does with {also}."
+        );
+        kept.sentence(LAB_PAGE, &text)?;
+    }
+    let excess = (100.0 * (rounds - 1.0)).ceil();
+    let text = format!("All need within {excess} % of the fewest possible rounds.");
+    kept.sentence(LAB_PAGE, &text)?;
     let row = |(at, order): (usize, &&str)| {
         let cells = columns.iter().map(|column| column[at].clone());
         std::iter::once(format!("`{order}`")).chain(cells).collect()
