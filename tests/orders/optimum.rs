@@ -59,18 +59,20 @@ fn optimal_is_never_worse_than_beta() {
     }
 }
 
-/// Every grid of up to 128 partitions with every buffer, 8128 cases. The plans found without a search are good enough;
-/// a search only adds candidates.
+/// Every grid of up to 32 partitions with every buffer, and some of up to 128; with `PBG_TEST_LONG`, all 8128 cases of
+/// up to 128. The plans found without a search are good enough; a search only adds candidates.
 #[test]
 fn without_a_search_optimal_is_never_worse_than_beta_either() {
     let next = AtomicU32::new(2);
+    let is_long = std::env::var_os("PBG_TEST_LONG").is_some();
     let check = || {
         loop {
             let p = next.fetch_add(1, Ordering::Relaxed);
             if p > 128 {
                 return;
             }
-            for c in 2..=p {
+            let is_chosen = |c: &u32| is_long || p <= 32 || (p % 16 <= 1 && c % 8 == p % 7);
+            for c in (2..=p).filter(is_chosen) {
                 let pass = complete(p, c, 3);
                 let mut order = Optimal::default();
                 order
