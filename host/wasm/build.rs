@@ -12,12 +12,13 @@ use std::process::ExitCode;
 const SLOTS: [&str; 5] = ["orders", "samplers", "negatives", "losses", "operators"];
 
 /// Name of the interface that a plugin exports, and the variant of `PluginSlot` that it makes the plugin.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 7] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
     ("loss-traced", "TracedLoss"),
     ("loss-computed", "ComputedLoss"),
     ("operator-traced", "TracedOperator"),
+    ("operator-formula", "TracedOperator"),
     ("negative-distribution", "NegativeSampler"),
 ];
 

@@ -44,7 +44,23 @@ impl Notes {
         sum.expect("a term")
     }
 
+    /// Returns the sum of `a b` over all elements of both vectors.
+    fn dot(&mut self, a: NodeId, b: NodeId) -> NodeId {
+        let product = self.binary(Binary::Mul, a, b);
+        self.push(FormulaNode::Sum(product))
+    }
+
     fn formula(self, outputs: &[NodeId], parameters: &[(&str, InitialValue)]) -> Operator {
+        self.both(outputs, &[], parameters)
+    }
+
+    /// Returns a formula that also transforms left entities, unless `lhs` is empty.
+    fn both(
+        self,
+        outputs: &[NodeId],
+        lhs: &[NodeId],
+        parameters: &[(&str, InitialValue)],
+    ) -> Operator {
         let parameters = parameters.iter().map(|&(name, initial)| ParameterVector {
             name: name.to_owned(),
             initial,
@@ -55,6 +71,7 @@ impl Notes {
             parameters: parameters.collect(),
             nodes: self.0,
             outputs: outputs.to_vec(),
+            lhs_outputs: lhs.to_vec(),
         };
         let formula = definition.check(256).expect("a formula");
         Operator::Traced(FormulaHandle::new(formula))
@@ -142,7 +159,101 @@ pub fn odd() -> Operator {
     )
 }
 
+/// Returns the product with an octonion.
+pub fn octonions() -> Operator {
+    let mut notes = Notes::default();
+    let (x, p): ([NodeId; 8], [NodeId; 8]) = (notes.components(), notes.parameters());
+    // `PRODUCT[i][j]` is the index k and the sign of e_i e_j = +-e_k, by the triples (i, i + 1, i + 3) modulo 7.
+    let product = |i: usize, j: usize| {
+        let cycle = (1..8).map(|a| [a, a % 7 + 1, (a + 2) % 7 + 1]);
+        match (i, j) {
+            (0, other) | (other, 0) => (other, true),
+            _ if i == j => (0, false),
+            _ => cycle
+                .flat_map(|[a, b, c]| [[a, b, c], [b, c, a], [c, a, b]])
+                .find_map(|[a, b, c]| match [i, j] {
+                    ij if ij == [a, b] => Some((c, true)),
+                    ij if ij == [b, a] => Some((c, false)),
+                    _ => None,
+                })
+                .expect("every pair is in a triple"),
+        }
+    };
+    let mut terms = [[(true, 0, 0); 8]; 8];
+    for i in 0..8 {
+        for j in 0..8 {
+            let (k, plus) = product(i, j);
+            terms[k][i] = (plus, x[i], p[j]);
+        }
+    }
+    // The first term of a sum is positive.
+    let outputs = terms.map(|mut terms| {
+        terms.sort_by_key(|(plus, ..)| !plus);
+        notes.products(terms)
+    });
+    let names = ["r", "a", "b", "c", "d", "e", "f", "g"];
+    let normal = InitialValue::Normal(0.5);
+    notes.formula(&outputs, &names.map(|name| (name, normal)))
+}
+
+/// Returns a reflection in the hyperplane orthogonal to a vector, of the whole embedding.
+pub fn householder() -> Operator {
+    let mut notes = Notes::default();
+    let ([x], [v]) = (notes.components(), notes.parameters());
+    let (along, square) = (notes.dot(v, x), notes.dot(v, v));
+    let two = notes.push(FormulaNode::Constant(2.0));
+    let share = notes.binary(Binary::Div, along, square);
+    let twice = notes.binary(Binary::Mul, two, share);
+    let part = notes.binary(Binary::Mul, twice, v);
+    let y = notes.binary(Binary::Sub, x, part);
+    notes.formula(&[y], &[("v", InitialValue::Normal(1.0))])
+}
+
+/// Returns the operator of PairRE: each side times a vector.
+pub fn paired() -> Operator {
+    let mut notes = Notes::default();
+    let ([x], [head, tail]) = (notes.components(), notes.parameters());
+    let (left, right) = (
+        notes.binary(Binary::Mul, x, head),
+        notes.binary(Binary::Mul, x, tail),
+    );
+    let parameters = [("head", InitialValue::One), ("tail", InitialValue::One)];
+    notes.both(&[right], &[left], &parameters)
+}
+
+/// Returns an operator of both sides with sums of computed values, of parameters and of a constant, and with values
+/// that are the same for all elements as an output.
+pub fn normed() -> Operator {
+    let mut notes = Notes::default();
+    let ([a, b], [p, q]) = (notes.components(), notes.parameters());
+    let wave = notes.unary(Unary::Sin, a);
+    let mean = notes.push(FormulaNode::Sum(wave));
+    let one = notes.push(FormulaNode::Constant(1.0));
+    let count = notes.push(FormulaNode::Sum(one));
+    let mean = notes.binary(Binary::Div, mean, count);
+    let scaled = notes.binary(Binary::Mul, mean, p);
+    let square = notes.products([(true, a, a), (true, b, b)]);
+    let square = notes.push(FormulaNode::Sum(square));
+    let square = notes.binary(Binary::Add, square, one);
+    let length = notes.unary(Unary::Sqrt, square);
+    let total = notes.push(FormulaNode::Sum(q));
+    let shift = notes.unary(Unary::Sigmoid, total);
+    let left = notes.binary(Binary::Div, a, length);
+    let left = notes.binary(Binary::Add, left, shift);
+    let turned = notes.binary(Binary::Mul, b, q);
+    notes.both(
+        &[scaled, length],
+        &[left, turned],
+        &[("p", InitialValue::One), ("q", InitialValue::Normal(0.5))],
+    )
+}
+
 /// Returns formulas that accept embeddings of any even dimension.
-pub fn formulas() -> [Operator; 4] {
-    [distmult(), complex(), rotate(), odd()]
+pub fn formulas() -> [Operator; 5] {
+    [distmult(), complex(), rotate(), odd(), householder()]
+}
+
+/// Returns formulas of both sides that accept embeddings of any even dimension.
+pub fn formulas_of_both_sides() -> [Operator; 2] {
+    [paired(), normed()]
 }

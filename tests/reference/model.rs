@@ -91,16 +91,7 @@ impl Model {
                 re.chain((0..h).map(|i| x[i] * p[h + i] + x[h + i] * p[i]))
                     .collect()
             }
-            Operator::Traced(formula) => {
-                let width = d / formula.components();
-                let at = |v: &[f64], i: usize| -> Vec<f64> {
-                    v.chunks(width).map(|vector| vector[i]).collect()
-                };
-                let made: Vec<Vec<f64>> = (0..width)
-                    .map(|i| formula.apply(&at(x, i), &at(p, i)))
-                    .collect();
-                (0..d).map(|i| made[i % width][i / width]).collect()
-            }
+            Operator::Traced(formula) => formula.apply(x, p),
         }
     }
 
@@ -131,15 +122,19 @@ impl Model {
     /// Returns an entity on `side` as it is compared when negatives replace the side `replaced`.
     pub fn adjusted(&self, side: Side, replaced: Side, relation: u32, entity: u32) -> Vec<f64> {
         let x = self.embed(side, relation, entity);
-        let transformed = if self.spec.is_dynamic() {
-            side != replaced
-        } else {
-            side == Side::Rhs
-        };
-        if transformed {
-            self.operate(side, relation, &x)
-        } else {
-            x
+        match (self.spec.is_dynamic(), side) {
+            (true, _) if side == replaced => x,
+            (true, _) | (false, Side::Rhs) => self.operate(side, relation, &x),
+            // The operator of both sides has one set of parameters, that of the right side.
+            (false, Side::Lhs) => match self.spec.relation(relation).operator {
+                Operator::Traced(formula) => match formula.formula().lhs() {
+                    Some(lhs) => {
+                        lhs.apply(&x, &self.operators[Side::Rhs as usize][relation as usize])
+                    }
+                    None => x,
+                },
+                _ => x,
+            },
         }
     }
 

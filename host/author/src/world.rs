@@ -14,20 +14,22 @@ pub enum World {
     TracedLoss,
     /// A loss computed by code.
     ComputedLoss,
-    /// An operator given as a formula.
+    /// An operator given as an elementwise formula of one side, as projects from before [`World::Operator`] have it.
     TracedOperator,
+    /// An operator given as a formula.
+    Operator,
     /// A negative sampler.
     Negatives,
 }
 
 impl World {
-    /// All kinds.
+    /// Kinds of new projects.
     pub const ALL: [Self; 6] = [
         Self::Order,
         Self::Sampler,
         Self::TracedLoss,
         Self::ComputedLoss,
-        Self::TracedOperator,
+        Self::Operator,
         Self::Negatives,
     ];
 
@@ -40,6 +42,7 @@ impl World {
             Self::TracedLoss => "traced-loss",
             Self::ComputedLoss => "computed-loss",
             Self::TracedOperator => "traced-operator",
+            Self::Operator => "operator",
             Self::Negatives => "negatives",
         }
     }

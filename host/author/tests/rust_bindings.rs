@@ -12,7 +12,7 @@ use wit_bindgen_rust::{Opts, WithOption};
 const STRATEGIES: [(&str, &str); 6] = [
     ("computed", "loss-computed"),
     ("negatives", "negative-distribution"),
-    ("operator", "operator-traced"),
+    ("operator", "operator-formula"),
     ("order", "bucket-order"),
     ("sampler", "relation-sampler"),
     ("traced", "loss-traced"),

@@ -15,7 +15,7 @@ mod timing;
 pub use finding::{ContractFinding, ContractReport, FindingOutcome};
 pub use loss::{TracedLossInfo, bench_loss, check_loss};
 pub use negatives::{NegativesInstance, bench_negatives, check_negatives};
-pub use operator::{bench_operator, check_operator, checked_dimension};
+pub use operator::{OperatorExecutors, bench_operator, check_operator, checked_dimension};
 pub use order::{OrderInstance, bench_order, check_order};
 pub use sampler::{bench_sampler, check_sampler};
 pub use timing::{Timing, time};

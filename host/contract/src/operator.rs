@@ -3,8 +3,8 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use pbg_formula::operator::interpret::ElementInput;
-use pbg_formula::operator::{FormulaExecutor, InitialValue, OperatorFormula};
+use pbg_formula::operator::interpret::VectorInput;
+use pbg_formula::operator::{FormulaExecutor, FormulaHandle, InitialValue, OperatorFormula};
 
 use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
@@ -28,6 +28,36 @@ struct Case {
     parameters: Vec<f32>,
 }
 
+/// Executors of an operator's formulas.
+pub struct OperatorExecutors {
+    /// Executor of the formula itself, which transforms right entities.
+    pub rhs: Box<dyn FormulaExecutor>,
+    /// Executor of the formula of left entities, if there is one.
+    pub lhs: Option<Box<dyn FormulaExecutor>>,
+}
+
+impl OperatorExecutors {
+    /// Creates the executors of a formula's sides with `executable`.
+    #[must_use]
+    pub fn new(
+        formula: FormulaHandle,
+        executable: impl Fn(FormulaHandle) -> Box<dyn FormulaExecutor>,
+    ) -> Self {
+        Self {
+            rhs: executable(formula),
+            lhs: formula.lhs().map(executable),
+        }
+    }
+}
+
+/// A formula with its executor.
+struct ExecutedSide<'a> {
+    /// Words before a finding, if there are two sides.
+    prefix: &'static str,
+    formula: &'a OperatorFormula,
+    executed: Box<dyn FormulaExecutor>,
+}
+
 /// Returns the dimension of the embeddings in [`check_operator`].
 #[must_use]
 pub fn checked_dimension(formula: &OperatorFormula) -> usize {
@@ -35,27 +65,68 @@ pub fn checked_dimension(formula: &OperatorFormula) -> usize {
 }
 
 /// Checks a formula, and its execution on embeddings of [`checked_dimension`].
-pub fn check_operator(
-    formula: &OperatorFormula,
-    executed: &mut dyn FormulaExecutor,
-) -> ContractReport {
+pub fn check_operator(formula: &OperatorFormula, executors: OperatorExecutors) -> ContractReport {
     let mut report = ContractReport::default();
     let cases = cases(formula);
-    report.add_promise("finite", finite(formula, executed, &cases));
+    let OperatorExecutors { rhs, lhs } = executors;
+    let [left, right] = match lhs {
+        None => ["", ""],
+        Some(_) => ["left side: ", "right side: "],
+    };
+    let mut sides = vec![ExecutedSide {
+        prefix: right,
+        formula,
+        executed: rhs,
+    }];
+    sides.extend(
+        formula
+            .lhs()
+            .zip(lhs)
+            .map(|(formula, executed)| ExecutedSide {
+                prefix: left,
+                formula,
+                executed,
+            }),
+    );
+    let sides = &mut sides[..];
+    let found = of_each(sides, |side| {
+        finite(side.formula, side.executed.as_mut(), &cases)
+    });
+    report.add_promise("finite", found);
     if report.broken() > 0 {
         return report;
     }
     let ordinary = &cases[0];
-    report.add_promise("exact", exact(formula, executed, ordinary));
+    let found = of_each(sides, |side| {
+        exact(side.formula, side.executed.as_mut(), ordinary)
+    });
+    report.add_promise("exact", found);
     if formula.stops_gradient() {
         let note = "not compared: the formula stops gradients on purpose";
         report.add_note("gradient", note);
     } else {
-        report.add_promise("gradient", gradient(formula, executed, ordinary));
+        let found = of_each(sides, |side| {
+            gradient(side.formula, side.executed.as_mut(), ordinary)
+        });
+        report.add_promise("gradient", found);
     }
-    report.add_promise("embedding", reached(executed, ordinary));
-    report.add_promise("parameters", used(formula, executed, ordinary));
+    let found = of_each(sides, |side| reached(side.executed.as_mut(), ordinary));
+    report.add_promise("embedding", found);
+    report.add_promise("parameters", used(formula, sides, ordinary));
     report
+}
+
+/// Returns the findings of a check of each side, or the first error.
+fn of_each(
+    sides: &mut [ExecutedSide<'_>],
+    mut check: impl FnMut(&mut ExecutedSide<'_>) -> Result<String, String>,
+) -> Result<String, String> {
+    let found = sides.iter_mut().map(|side| {
+        let prefix = side.prefix;
+        let named = |text: String| format!("{prefix}{text}");
+        check(side).map(named).map_err(named)
+    });
+    Ok(found.collect::<Result<Vec<_>, _>>()?.join("; "))
 }
 
 /// Returns pseudo-random numbers in [-1, 1), the same each time.
@@ -159,13 +230,12 @@ fn shown(formula: &OperatorFormula, case: &Case, at: usize, element: usize) -> S
     )
 }
 
-/// Returns one element of each vector, in f64.
-fn element(vectors: &[f32], at: usize) -> Vec<f64> {
-    let vectors = vectors.chunks(WIDTH);
-    vectors.map(|vector| f64::from(vector[at])).collect()
+/// Returns the numbers in f64.
+fn wide(numbers: &[f32]) -> Vec<f64> {
+    numbers.iter().map(|&number| f64::from(number)).collect()
 }
 
-/// Compares the executed formula with its evaluation element by element in f64.
+/// Compares the executed formula with its evaluation in f64.
 fn exact(
     formula: &OperatorFormula,
     executed: &mut dyn FormulaExecutor,
@@ -174,31 +244,29 @@ fn exact(
     let weights = numbers(case.embeddings.len(), 9);
     let [made, gradients, _] = run(executed, case, &weights);
     let dimension = checked_dimension(formula);
+    let parameters = wide(&case.parameters);
     let (mut compared, mut worst) = (0, 0.0_f64);
     for row in 0..ROWS {
         let range = row * dimension..(row + 1) * dimension;
-        for at in 0..WIDTH {
-            let components = element(&case.embeddings[range.clone()], at);
-            let parameters = element(&case.parameters, at);
-            let given = element(&weights[range.clone()], at);
-            let expected = formula.apply(&components, &parameters);
-            let back = formula.backward().evaluate(&ElementInput {
-                components: &components,
-                parameters: &parameters,
-                gradients: &given,
-            });
-            let found = element(&made[range.clone()], at).into_iter();
-            let found = found.chain(element(&gradients[range.clone()], at));
-            for (found, expected) in found.zip(expected.into_iter().chain(back)) {
-                let off = (found - expected).abs() / (1.0 + expected.abs());
-                if off.is_nan() || off > 1e-4 {
-                    return Err(format!(
-                        "the host computes {found}, but the formula gives {expected}: components {components:?}, \
-                         parameters {parameters:?}"
-                    ));
-                }
-                (compared, worst) = (compared + 1, worst.max(off));
+        let embedding = wide(&case.embeddings[range.clone()]);
+        let expected = formula.apply(&embedding, &parameters);
+        let back = formula.backward().evaluate(&VectorInput {
+            width: WIDTH,
+            components: &embedding,
+            parameters: &parameters,
+            gradients: &wide(&weights[range.clone()]),
+        });
+        let found = made[range.clone()].iter().chain(&gradients[range.clone()]);
+        let expected = expected.into_iter().chain(back);
+        for (at, (&found, expected)) in found.zip(expected).enumerate() {
+            let off = (f64::from(found) - expected).abs() / (1.0 + expected.abs());
+            if off.is_nan() || off > 1e-4 {
+                return Err(format!(
+                    "the host computes {found}, but the formula gives {expected}: {}",
+                    shown(formula, case, range.start + at % dimension, at % WIDTH)
+                ));
             }
+            (compared, worst) = (compared + 1, worst.max(off));
         }
     }
     Ok(format!(
@@ -215,44 +283,41 @@ fn gradient(
     let weights = numbers(case.embeddings.len(), 9);
     let [_, gradients, sums] = run(executed, case, &weights);
     let dimension = checked_dimension(formula);
+    let parameters = wide(&case.parameters);
+    let mut of_parameters = vec![(0.0, 0.0); parameters.len()];
     let (mut compared, mut worst) = (0, 0.0_f64);
-    for at in 0..WIDTH {
-        let parameters = element(&case.parameters, at);
-        let mut of_parameters = vec![(0.0, 0.0); parameters.len()];
-        for row in 0..ROWS {
-            let range = row * dimension..(row + 1) * dimension;
-            let components = element(&case.embeddings[range.clone()], at);
-            let weights = element(&weights[range.clone()], at);
-            let value = |x: &[f64], p: &[f64]| -> f64 {
-                let made = formula.apply(x, p);
-                made.iter()
-                    .zip(&weights)
-                    .map(|(made, weight)| made * weight)
-                    .sum()
-            };
-            let claimed = element(&gradients[range], at);
-            for (i, claimed) in claimed.into_iter().enumerate() {
-                let slopes = one_sided_slopes(&components, i, |moved| value(moved, &parameters));
-                worst = worst.max(compare(claimed, slopes, || {
-                    format!("component {i}: components {components:?}, parameters {parameters:?}")
-                })?);
-                compared += 1;
-            }
-            for (i, (least, most)) in of_parameters.iter_mut().enumerate() {
-                let (a, b) = one_sided_slopes(&parameters, i, |moved| value(&components, moved));
-                (*least, *most) = (*least + a, *most + b);
-            }
-        }
-        let claimed = element(&sums, at);
-        for (i, (claimed, slopes)) in claimed.into_iter().zip(of_parameters).enumerate() {
-            worst = worst.max(compare(claimed, slopes, || {
-                let name = &formula.parameters()[i].name;
-                format!(
-                    "parameter {name}: parameters {parameters:?}, summed over {ROWS} embeddings"
-                )
+    for row in 0..ROWS {
+        let range = row * dimension..(row + 1) * dimension;
+        let embedding = wide(&case.embeddings[range.clone()]);
+        let weights = wide(&weights[range.clone()]);
+        let value = |x: &[f64], p: &[f64]| -> f64 {
+            let made = formula.apply(x, p);
+            made.iter()
+                .zip(&weights)
+                .map(|(made, weight)| made * weight)
+                .sum()
+        };
+        for (i, &claimed) in gradients[range.clone()].iter().enumerate() {
+            let slopes = one_sided_slopes(&embedding, i, |moved| value(moved, &parameters));
+            worst = worst.max(compare(claimed.into(), slopes, || {
+                let (component, shown) = (i / WIDTH, shown(formula, case, range.start, i % WIDTH));
+                format!("component {component}: {shown}")
             })?);
             compared += 1;
         }
+        for (i, (least, most)) in of_parameters.iter_mut().enumerate() {
+            let (a, b) = one_sided_slopes(&parameters, i, |moved| value(&embedding, moved));
+            (*least, *most) = (*least + a, *most + b);
+        }
+    }
+    for (i, (&claimed, slopes)) in sums.iter().zip(of_parameters).enumerate() {
+        worst = worst.max(compare(claimed.into(), slopes, || {
+            let name = &formula.parameters()[i / WIDTH].name;
+            let vectors = case.parameters.chunks(WIDTH);
+            let parameters: Vec<f32> = vectors.map(|vector| vector[i % WIDTH]).collect();
+            format!("parameter {name}: parameters {parameters:?}, summed over {ROWS} embeddings")
+        })?);
+        compared += 1;
     }
     Ok(format!(
         "{compared} derivatives agree with finite differences, to {worst:.1e}"
@@ -303,17 +368,22 @@ fn reached(executed: &mut dyn FormulaExecutor, case: &Case) -> Result<String, St
     }
 }
 
-/// Checks that the result depends on every parameter: one without a gradient is never trained.
+/// Checks that some side's result depends on every parameter: one without a gradient is never trained.
 fn used(
     formula: &OperatorFormula,
-    executed: &mut dyn FormulaExecutor,
+    sides: &mut [ExecutedSide<'_>],
     case: &Case,
 ) -> Result<String, String> {
     let weights = numbers(case.embeddings.len(), 9);
-    let [_, _, sums] = run(executed, case, &weights);
-    let parameters = formula.parameters().iter().zip(sums.chunks(WIDTH));
-    for (parameter, sums) in parameters {
-        if sums.iter().all(|sum| *sum == 0.0) {
+    let sums = sides.iter_mut().map(|side| {
+        let [_, _, sums] = run(side.executed.as_mut(), case, &weights);
+        sums
+    });
+    let sums: Vec<Vec<f32>> = sums.collect();
+    for (index, parameter) in formula.parameters().iter().enumerate() {
+        let vector = index * WIDTH..(index + 1) * WIDTH;
+        let is_still = |sums: &Vec<f32>| sums[vector.clone()].iter().all(|sum| *sum == 0.0);
+        if sums.iter().all(is_still) {
             return Err(format!(
                 "{} has no gradient, so it would never be trained; use it, or remove it",
                 parameter.name

@@ -58,6 +58,16 @@ impl Operator {
         built_in.find(|operator| operator.name() == name)
     }
 
+    /// Returns the operator of an edge's left entity: [`Operator::None`] unless it is a formula for both sides. Its
+    /// parameters are those of the right side.
+    #[must_use]
+    pub fn on_lhs(self) -> Self {
+        match self {
+            Self::Traced(formula) => formula.lhs().map_or(Self::None, Self::Traced),
+            _ => Self::None,
+        }
+    }
+
     /// Whether it multiplies by a matrix.
     #[must_use]
     pub fn is_matrix(self) -> bool {

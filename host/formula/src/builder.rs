@@ -156,5 +156,6 @@ fn key(node: FormulaNode) -> [u32; 5] {
         FormulaNode::Softmax(x) => [10, 0, x, 0, 0],
         FormulaNode::Component(index) => [11, 0, index, 0, 0],
         FormulaNode::Gradient(index) => [12, 0, index, 0, 0],
+        FormulaNode::Sum(x) => [13, 0, x, 0, 0],
     }
 }

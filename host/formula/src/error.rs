@@ -106,7 +106,7 @@ pub enum FormulaError {
         kind: &'static str,
     },
     /// Embeddings cannot be cut into this many components.
-    #[error("{found} components: the number of components of an embedding must be 1, 2 or 4")]
+    #[error("{found} components: the number of components of an embedding must be 1, 2, 4 or 8")]
     Components {
         /// Number of components.
         found: u32,
@@ -128,11 +128,13 @@ pub enum FormulaError {
     Parameterless,
     /// The number of outputs differs from the number of components.
     #[error(
-        "{found} outputs for {components} components: an operator must have one output per component"
+        "{found} outputs{side} for {components} components: an operator must have one output per component"
     )]
     Outputs {
         /// Number of outputs.
         found: usize,
+        /// Side of an edge that they belong to, as a phrase.
+        side: &'static str,
         /// Number of components of an embedding.
         components: u32,
     },

@@ -4,7 +4,7 @@ use crate::builder::fold;
 use crate::loss::MASKED;
 use crate::node::{Binary, FormulaNode, NodeId, Reduction};
 
-/// Inputs of a formula: the scores of one row, or one element of each vector of an operator. A node whose input is
+/// Inputs of a formula: the scores of one row, or the vectors of an operator, one after the other. A node whose input is
 /// missing is NaN.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FormulaInput<'a> {
@@ -13,6 +13,8 @@ pub(crate) struct FormulaInput<'a> {
     pub(crate) negatives: &'a [f64],
     pub(crate) components: &'a [f64],
     pub(crate) gradients: &'a [f64],
+    /// Length of each vector of an operator; 0 for a loss.
+    pub(crate) width: usize,
 }
 
 /// Value of a node.
@@ -20,12 +22,12 @@ pub(crate) struct FormulaInput<'a> {
 pub(crate) enum NodeValue {
     /// A scalar, or the row's number.
     One(f64),
-    /// One number per negative.
+    /// One number per negative, or per element of a vector.
     Each(Vec<f64>),
 }
 
 impl NodeValue {
-    /// Returns the value for negative `column`.
+    /// Returns the value for negative or element `column`.
     pub(crate) fn at(&self, column: usize) -> f64 {
         match self {
             Self::One(value) => *value,
@@ -56,14 +58,22 @@ impl FormulaInput<'_> {
         let given = |values: &[f64], index: u32| {
             NodeValue::One(values.get(index as usize).copied().unwrap_or(f64::NAN))
         };
+        let vector = |values: &[f64], index: u32| {
+            let first = index as usize * self.width;
+            match values.get(first..first + self.width) {
+                Some(elements) => NodeValue::Each(elements.to_vec()),
+                None => NodeValue::One(f64::NAN),
+            }
+        };
         match node {
             FormulaNode::Positive => NodeValue::One(self.positive.unwrap_or(f64::NAN)),
             FormulaNode::Negative => NodeValue::Each(self.negatives.to_vec()),
             FormulaNode::Columns => NodeValue::One(self.negatives.len() as f64),
             FormulaNode::Constant(value) => NodeValue::One(value.into()),
-            FormulaNode::Parameter(index) => given(self.parameters, index),
-            FormulaNode::Component(index) => given(self.components, index),
-            FormulaNode::Gradient(index) => given(self.gradients, index),
+            FormulaNode::Parameter(index) if self.width == 0 => given(self.parameters, index),
+            FormulaNode::Parameter(index) => vector(self.parameters, index),
+            FormulaNode::Component(index) => vector(self.components, index),
+            FormulaNode::Gradient(index) => vector(self.gradients, index),
             FormulaNode::Unary(op, x) => self.map([of(x); 3], |x, _, _| op.apply(x)),
             FormulaNode::Binary(op, a, b) => {
                 self.map([of(a), of(b), of(b)], |a, b, _| op.apply(a, b))
@@ -78,6 +88,7 @@ impl FormulaInput<'_> {
                     Binary::Min.apply(Binary::Max.apply(x, low), high)
                 }),
             FormulaNode::Reduce(op, x) => NodeValue::One(self.reduce(op, of(x))),
+            FormulaNode::Sum(x) => NodeValue::One((0..self.width).map(|i| of(x).at(i)).sum()),
             FormulaNode::Softmax(x) => {
                 let largest = self.reduce(Reduction::Max, of(x));
                 let total: f64 = self.present(of(x)).map(|x| (x - largest).exp()).sum();
@@ -93,11 +104,16 @@ impl FormulaInput<'_> {
                 NodeValue::One(f(a, b, c))
             }
             _ => NodeValue::Each(
-                (0..self.negatives.len())
+                (0..self.columns())
                     .map(|j| f(a.at(j), b.at(j), c.at(j)))
                     .collect(),
             ),
         }
+    }
+
+    /// Returns the number of negatives, or of elements of a vector.
+    fn columns(&self) -> usize {
+        self.negatives.len().max(self.width)
     }
 
     /// Returns the values of the negatives that are not masked.

@@ -119,6 +119,8 @@ pub enum FormulaNode {
     Reduce(Reduction, NodeId),
     /// `e^x` divided by its sum over the row; `[B, N]`.
     Softmax(NodeId),
+    /// The sum over all elements of a vector, the same number in every element; in operators only.
+    Sum(NodeId),
     /// A component of the embedding that an operator transforms, by index.
     Component(u32),
     /// The gradient of an output component of an operator, by index; in derivatives only.
@@ -154,6 +156,7 @@ impl FormulaNode {
             Self::Clamp(a, b, c) => Self::Clamp(f(a), f(b), f(c)),
             Self::Reduce(op, x) => Self::Reduce(op, f(x)),
             Self::Softmax(x) => Self::Softmax(f(x)),
+            Self::Sum(x) => Self::Sum(f(x)),
         }
     }
 
@@ -290,6 +293,7 @@ impl fmt::Display for FormulaNode {
             Self::Clamp(a, b, c) => write!(f, "clamp({a}, {b}, {c})"),
             Self::Reduce(op, x) => write!(f, "{op}({x})"),
             Self::Softmax(x) => write!(f, "softmax({x})"),
+            Self::Sum(x) => write!(f, "sum({x})"),
         }
     }
 }

@@ -121,6 +121,11 @@ impl Tape {
                 let share = self.through_reduction(op, self.value(x), y, g);
                 self.give(x, share);
             }
+            // Each element of the operand is added to every element of the sum.
+            FormulaNode::Sum(x) => {
+                let share = self.out.push(FormulaNode::Sum(g));
+                self.give(x, share);
+            }
             FormulaNode::Softmax(x) => {
                 // y (g - sum(g y))
                 let weighted = self.out.binary(Binary::Mul, g, y);

@@ -97,7 +97,8 @@ impl Ranker {
     }
 
     /// Returns whether candidates that replace `side` pass through the relation's operator, so that they must be
-    /// prepared anew for every relation: only those of the right side do, and only with static relations.
+    /// prepared anew for every relation: only with static relations, and only those of the right side unless it is an
+    /// operator of both sides.
     #[must_use]
     pub fn candidates_depend_on_relation(&self, side: Side, relation: u32) -> bool {
         self.preparer
@@ -139,8 +140,7 @@ impl Ranker {
                 BatchRelations::PerEdge(relations) => relations[i],
             };
             if recipe.as_ref().is_none_or(|(of, _)| *of != relation) {
-                let transformed = side == Side::Lhs || preparer.spec.is_dynamic();
-                let new = preparer.recipe(side.other(), transformed, relation, params, dimension);
+                let new = preparer.recipe(side.other(), false, relation, params, dimension);
                 preparer.read_parameters(&new, relation);
                 recipe = Some((relation, new));
             }

@@ -105,7 +105,7 @@ pub(crate) fn create_project(
         let world = match kind {
             "order" => World::Order,
             "loss" => World::TracedLoss,
-            "operator" => World::TracedOperator,
+            "operator" => World::Operator,
             other => return Err(usage(format!("unknown kind of project {other}"))),
         };
         let made = pbg_author::create(name, world, Language::Python, &folder);

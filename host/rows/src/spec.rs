@@ -103,15 +103,30 @@ impl ModelSpec {
         self.dynamic_relations.is_some()
     }
 
-    /// Returns whether the candidates that replace `side` in ranking pass through the relation's operator: only those
-    /// of the right side do, and only with static relations.
+    /// Returns whether the candidates that replace `side` in ranking pass through the relation's operator. With static
+    /// relations those of the right side do, and those of the left side if it is an operator of both; with dynamic
+    /// relations none do.
     ///
     /// # Panics
     /// If the relation does not exist.
     #[must_use]
     pub fn candidates_depend_on_relation(&self, side: Side, relation: u32) -> bool {
+        self.ranking_operator(side, relation, true) != Operator::None
+    }
+
+    /// Returns the operator that transforms the entities of `side` in ranking; `replaced`: they replace that side,
+    /// instead of being known.
+    ///
+    /// # Panics
+    /// If the relation does not exist.
+    #[must_use]
+    pub fn ranking_operator(&self, side: Side, relation: u32, replaced: bool) -> Operator {
         let operator = self.relation(relation).operator;
-        side == Side::Rhs && !self.is_dynamic() && operator != Operator::None
+        match (self.is_dynamic(), side) {
+            (true, _) if replaced => Operator::None,
+            (true, _) | (false, Side::Rhs) => operator,
+            (false, Side::Lhs) => operator.on_lhs(),
+        }
     }
 
     /// Returns the specification of the relation type `relation`, a value of the edges' relation column.
@@ -245,6 +260,12 @@ impl ModelSpec {
         if self.disable_lhs_negs && self.disable_rhs_negs {
             return Err(SpecError::Conflict(
                 "negatives cannot be disabled on both sides",
+            ));
+        }
+        if self.is_dynamic() && self.relations[0].operator.on_lhs() != Operator::None {
+            return Err(SpecError::Conflict(
+                "an operator of both sides cannot be combined with dynamic_relations: the entities that replace a side \
+                 would have to be transformed again for every edge; use static relations",
             ));
         }
         self.validate_numbers()?;

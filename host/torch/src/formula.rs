@@ -98,7 +98,9 @@ impl LossEvaluation<'_> {
             FormulaNode::Columns => Value::One(self.negative.size()[1] as f64),
             FormulaNode::Constant(value) => Value::One(value.into()),
             // A checked loss has no such node.
-            FormulaNode::Component(_) | FormulaNode::Gradient(_) => Value::One(f64::NAN),
+            FormulaNode::Component(_) | FormulaNode::Gradient(_) | FormulaNode::Sum(_) => {
+                Value::One(f64::NAN)
+            }
             FormulaNode::Parameter(index) => Value::One(self.parameters[index as usize].into()),
             FormulaNode::Unary(op, x) => match self.value(x)? {
                 Value::One(x) => rounded(op.apply(*x)),

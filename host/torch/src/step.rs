@@ -204,7 +204,7 @@ impl StepExecutor for DeviceStep<'_> {
     ) -> Result<Self::Entities<'m>, DeviceError> {
         let mut side = |side: Side| match &stages.entities[side as usize] {
             Some((gather, _)) => {
-                let all = self.all(side, gather.operator, stages.update_rows)?;
+                let all = self.all(side, gather, stages.update_rows)?;
                 let rows = self.prepare(&all)?;
                 let gradients = rows.gradients(self.comparison())?;
                 Ok(Some(AllEntities { rows, gradients }))
@@ -365,7 +365,7 @@ impl StepExecutor for DeviceStep<'_> {
         for ((side, entities), stages) in Side::BOTH.into_iter().zip(entities).zip(&stages.entities)
         {
             if let (Some(AllEntities { rows, gradients }), Some((gather, _))) = (entities, stages) {
-                let all = self.all(side, gather.operator, changes)?;
+                let all = self.all(side, gather, changes)?;
                 let gradients = self.back(&all, &rows, gradients)?;
                 self.sum(&all, &gradients)?;
             }

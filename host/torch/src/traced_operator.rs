@@ -90,6 +90,12 @@ impl<'a> OperatorInputs<'a> {
                 let chosen = of(condition).f_ne(0.0)?;
                 of(then).f_where_self(&chosen, of(otherwise))
             }
+            FormulaNode::Sum(x) => {
+                // A value that is the same for all elements counts as often as there are elements.
+                let (rows, width) = (of(x).size()[0], self.components[0].size()[1]);
+                let whole = of(x).f_expand([rows, width], false)?;
+                whole.f_sum_dim_intlist(1_i64, true, None)
+            }
             FormulaNode::Clamp(x, low, high) => {
                 let above = binary(Binary::Max, of(x), of(low))?;
                 binary(Binary::Min, &above, of(high))

@@ -19,7 +19,7 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchRelations, BatchStats, BatchTables, Execution, StepError, StepWorker,
 };
-use pbg_reference::formulas::formulas;
+use pbg_reference::formulas::{formulas, formulas_of_both_sides};
 use pbg_reference::losses::{self, LossKind, native};
 use pbg_reference::twin::{Twin, rows_of, spec};
 use pbg_rows::params::Params;
@@ -271,7 +271,7 @@ prop_compose! {
     fn cases()(
         (dynamic, shared, bias, global, weighted, by_slice) in any::<(bool, bool, bool, bool, bool, bool)>(),
         regularizer in proptest::option::of(prop::sample::select(&Regularizer::ALL[..])),
-        (operator, comparator, loss) in (0..10_usize, 0..4_usize, 0..5_usize),
+        (operator, comparator, loss) in (0..13_usize, 0..4_usize, 0..5_usize),
         max_norm in proptest::option::of(0.7_f32..1.2),
         all_negs in prop::bool::weighted(0.2),
         (num_batch_negs, num_uniform_negs) in prop_oneof![Just((3, 2)), Just((0, 3)), Just((4, 0)), Just((1, 1))],
@@ -282,7 +282,9 @@ prop_compose! {
         seed in any::<u64>(),
     ) -> Case {
         let operators = Operator::BUILT_IN.into_iter().chain(formulas());
+        let operators = operators.chain(formulas_of_both_sides());
         let operator = operators.into_iter().nth(operator).expect("so many");
+        let dynamic = dynamic && operator.on_lhs() == Operator::None;
         let comparator = Comparator::ALL[comparator];
         // The maximum of no negatives is infinite. There are none if they are disabled, and for an edge that is alone
         // in its chunk without uniform negatives.

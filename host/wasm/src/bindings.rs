@@ -12,6 +12,7 @@ mod generated {
                 include pbg:plugin/computed-loss@0.1.0;
                 include pbg:plugin/traced-operator@0.1.0;
                 include pbg:plugin/negatives@0.1.0;
+                include pbg:plugin/operator@0.1.0;
             }
         ",
         path: "../../wit",
@@ -21,8 +22,8 @@ mod generated {
 }
 
 pub(crate) use generated::exports::pbg::plugin::{
-    bucket_order, loss_computed, loss_traced, metadata, negative_distribution, operator_traced,
-    relation_sampler,
+    bucket_order, loss_computed, loss_traced, metadata, negative_distribution, operator_formula,
+    operator_traced, relation_sampler,
 };
 pub(crate) use generated::pbg::plugin::{files, log, run, types};
 

@@ -332,7 +332,7 @@ fn check_interfaces(
     }
     let mut kinds = PluginSlot::ALL
         .into_iter()
-        .filter(|kind| exports.contains(&kind.interface()));
+        .filter(|kind| kind.interfaces().any(|name| exports.contains(&name)));
     let reason = match (kinds.next(), kinds.next()) {
         (Some(kind), None) => return Ok((imports, kind)),
         (Some(one), Some(other)) => {
@@ -374,8 +374,8 @@ fn advice(import: &str) -> &'static str {
 
 fn no_strategy(exports: &[String]) -> String {
     let wanted: Vec<String> = PluginSlot::ALL
-        .iter()
-        .map(|kind| kind.interface())
+        .into_iter()
+        .flat_map(PluginSlot::interfaces)
         .collect();
     let found = match exports {
         [] => "nothing".to_owned(),

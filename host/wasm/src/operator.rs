@@ -1,14 +1,17 @@
 //! Operators in the sandbox: formulas that the host executes.
 
-use pbg_core::strategy::{StrategyError, StrategyId};
-use pbg_formula::node::{Binary, FormulaNode, Unary};
-use pbg_formula::operator::{InitialValue, OperatorDefinition, OperatorFormula, ParameterVector};
+mod lift;
 
-use crate::bindings::operator_traced::{self as wit, GuestIndices};
-use crate::bindings::{lift_binary, lift_variants};
+use pbg_core::strategy::{StrategyError, StrategyId};
+use pbg_formula::operator::{OperatorDefinition, OperatorFormula};
+use wasmtime::Store;
+use wasmtime::component::{Instance, InstancePre};
+
+use crate::bindings::{PACKAGE, VERSION, operator_formula, operator_traced, types};
 use crate::error::LoadError;
+use crate::guest::StoreData;
 use crate::replay::RecordedCall;
-use crate::strategy::SlotPlugin;
+use crate::strategy::{SlotExports, SlotPlugin};
 
 /// Largest size (bytes) of a formula: more than the largest valid one, so that a formula with too many nodes is
 /// reported with their number.
@@ -22,8 +25,74 @@ pub struct LoadedOperator {
     pub formula: OperatorFormula,
 }
 
+/// Exports of an operator by one of the two interfaces of operators.
+pub(crate) enum OperatorExports {
+    /// Elementwise formulas of one side.
+    Traced(operator_traced::GuestIndices),
+    /// Formulas with sums and of both sides.
+    Formula(operator_formula::GuestIndices),
+}
+
+/// Functions of an operator's instance.
+pub(crate) enum OperatorFunctions {
+    Traced(operator_traced::Guest),
+    Formula(operator_formula::Guest),
+}
+
+impl SlotExports for OperatorExports {
+    type Functions = OperatorFunctions;
+
+    fn find(pre: &InstancePre<StoreData>) -> wasmtime::Result<Self> {
+        let newest = format!("{PACKAGE}/operator-formula@{VERSION}");
+        match pre.component().get_export_index(None, &newest) {
+            Some(_) => SlotExports::find(pre).map(Self::Formula),
+            None => SlotExports::find(pre).map(Self::Traced),
+        }
+    }
+
+    fn of(
+        &self,
+        store: &mut Store<StoreData>,
+        instance: &Instance,
+    ) -> wasmtime::Result<OperatorFunctions> {
+        Ok(match self {
+            Self::Traced(exports) => OperatorFunctions::Traced(exports.of(store, instance)?),
+            Self::Formula(exports) => OperatorFunctions::Formula(exports.of(store, instance)?),
+        })
+    }
+
+    fn configure(
+        functions: &OperatorFunctions,
+        store: &mut Store<StoreData>,
+        parameters: &[types::ParameterValue<'_>],
+    ) -> wasmtime::Result<Result<(), String>> {
+        match functions {
+            OperatorFunctions::Traced(guest) => guest.call_configure(store, parameters),
+            OperatorFunctions::Formula(guest) => guest.call_configure(store, parameters),
+        }
+    }
+}
+
+impl OperatorFunctions {
+    /// Asks for the formula of the operator called `name`, and converts it without checking it.
+    fn build(
+        &self,
+        store: &mut Store<StoreData>,
+        name: &str,
+    ) -> wasmtime::Result<Result<OperatorDefinition, String>> {
+        Ok(match self {
+            Self::Traced(guest) => guest
+                .call_build(store)?
+                .map(|formula| lift::traced(name, formula)),
+            Self::Formula(guest) => guest
+                .call_build(store)?
+                .map(|formula| lift::formula(name, formula)),
+        })
+    }
+}
+
 /// Gets the formula of a component, and checks it.
-pub(crate) fn load(strategy: SlotPlugin<GuestIndices>) -> Result<LoadedOperator, LoadError> {
+pub(crate) fn load(strategy: SlotPlugin<OperatorExports>) -> Result<LoadedOperator, LoadError> {
     let built = build(&strategy).map_err(|error| match error.function {
         "build" => strategy.record(error, || Some(RecordedCall::Build)),
         _ => error,
@@ -37,61 +106,12 @@ pub(crate) fn load(strategy: SlotPlugin<GuestIndices>) -> Result<LoadedOperator,
     }
 }
 
-fn build(strategy: &SlotPlugin<GuestIndices>) -> Result<OperatorFormula, StrategyError> {
+fn build(strategy: &SlotPlugin<OperatorExports>) -> Result<OperatorFormula, StrategyError> {
+    let name = &strategy.id.name;
     let answer = strategy.call_ready(&mut None, "build", FORMULA_BYTES, |exports, store| {
-        exports.call_build(store)
+        exports.build(store, name)
     })?;
-    lift(&strategy.id.name, answer)
+    answer
         .check(strategy.program.limits.graph_nodes)
         .map_err(|error| strategy.fault("build", error.to_string()))
 }
-
-/// Converts a formula into the host's types, without checking it.
-fn lift(name: &str, formula: wit::Formula) -> OperatorDefinition {
-    let parameters = formula.parameters.into_iter();
-    OperatorDefinition {
-        name: name.to_owned(),
-        components: formula.components,
-        parameters: parameters
-            .map(|parameter| ParameterVector {
-                name: parameter.name,
-                initial: initial(parameter.initial),
-            })
-            .collect(),
-        nodes: formula.nodes.into_iter().map(node).collect(),
-        outputs: formula.outputs,
-    }
-}
-
-fn initial(initial: wit::Initial) -> InitialValue {
-    match initial {
-        wit::Initial::Zero => InitialValue::Zero,
-        wit::Initial::One => InitialValue::One,
-        wit::Initial::Normal(deviation) => InitialValue::Normal(deviation),
-        wit::Initial::Angle => InitialValue::Angle,
-    }
-}
-
-fn node(node: wit::Node) -> FormulaNode {
-    match node {
-        wit::Node::Component(index) => FormulaNode::Component(index),
-        wit::Node::Parameter(index) => FormulaNode::Parameter(index),
-        wit::Node::Constant(value) => FormulaNode::Constant(value),
-        wit::Node::Unary(wit::Unary { op, x }) => FormulaNode::Unary(unary(op), x),
-        wit::Node::Binary(wit::Binary { op, left, right }) => {
-            FormulaNode::Binary(binary(op), left, right)
-        }
-        wit::Node::Select(wit::Select {
-            condition,
-            then,
-            otherwise,
-        }) => FormulaNode::Select(condition, then, otherwise),
-        wit::Node::Clamp(wit::Clamp { x, low, high }) => FormulaNode::Clamp(x, low, high),
-    }
-}
-
-lift_variants! { unary: wit::UnaryOp => Unary {
-    Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
-} }
-
-lift_binary! { wit::BinaryOp }

@@ -34,17 +34,20 @@ impl PluginSlot {
         Self::NegativeSampler,
     ];
 
-    /// Returns the interface, with its version, whose export makes a component fill this slot.
-    pub(crate) fn interface(self) -> String {
-        let name = match self {
-            Self::BucketOrder => "bucket-order",
-            Self::RelationSampler => "relation-sampler",
-            Self::TracedLoss => "loss-traced",
-            Self::ComputedLoss => "loss-computed",
-            Self::TracedOperator => "operator-traced",
-            Self::NegativeSampler => "negative-distribution",
+    /// Returns the interfaces, with their version, of which an export makes a component fill this slot, the newest
+    /// first.
+    pub(crate) fn interfaces(self) -> impl Iterator<Item = String> {
+        let names: &[&str] = match self {
+            Self::BucketOrder => &["bucket-order"],
+            Self::RelationSampler => &["relation-sampler"],
+            Self::TracedLoss => &["loss-traced"],
+            Self::ComputedLoss => &["loss-computed"],
+            Self::TracedOperator => &["operator-formula", "operator-traced"],
+            Self::NegativeSampler => &["negative-distribution"],
         };
-        format!("{PACKAGE}/{name}@{VERSION}")
+        names
+            .iter()
+            .map(|name| format!("{PACKAGE}/{name}@{VERSION}"))
     }
 }
 

@@ -87,7 +87,7 @@ export function exportTracedOperator(Plugin, write, length) {
   const { plugin, metadata, configure } = begin(Plugin, write, length);
   return {
     metadata,
-    operatorTraced: { configure, build: () => call(() => traceOperator(plugin)) },
+    operatorFormula: { configure, build: () => call(() => traceOperator(plugin)) },
   };
 }
 

@@ -323,8 +323,11 @@ export class Vector extends Expr {
   sin(): this;
   /** Returns the cosine of an angle in radians. */
   cos(): this;
-  /** There is no operation that mixes the elements of an embedding. */
-  sum(): never;
+  /** Returns the sum over all elements of the vector, in every element. */
+  sum(): this;
+  /** Returns the inner product with another vector, in every element. */
+  dot(other: Vector | number): this;
+  /** No other operation mixes the elements of an embedding. */
   mean(): never;
   max(): never;
   logsumexp(): never;
@@ -350,8 +353,13 @@ export interface Embedding {
 export class TracedOperator {
   static metadata(): Metadata;
   configure(parameters: Record<string, any>): void;
-  /** Builds the formula and returns the results for 1, 2 or 4 components. */
+  /**
+   * Builds the formula and returns the results for 1, 2, 4 or 8 components. The embedding is that of an edge's right
+   * entity; with dynamic relations, of the entity that is not replaced.
+   */
   build(x: Embedding): Vector[];
+  /** Builds the formula of left entities with the same parameters; by default, left entities stay as they are. */
+  buildLhs(x: Embedding): Vector[] | undefined;
 }
 
 /** Returns the formula of an operator, as passed to the host. */

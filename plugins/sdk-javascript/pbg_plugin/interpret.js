@@ -73,8 +73,13 @@ const LOSS = {
 
 const OPERATOR = {
   ...COMMON,
-  component: ({ val, components }) => components[val],
-  parameter: ({ val, elements }) => elements[val],
+  constant: ({ val, wide }) => wide(() => val),
+  component: ({ val, wide, embedding, width }) => wide((i) => embedding[val * width + i]),
+  parameter: ({ val, wide, vectors }) => wide((i) => vectors[val][i]),
+  sum: ({ val, wide, values }) => {
+    const total = sum(values[val]);
+    return wide(() => total);
+  },
 };
 
 /** Computes the loss of one positive with its negatives, as the host does. */
@@ -93,9 +98,20 @@ export function evaluate(loss, positive, negatives) {
   return values[output];
 }
 
-/** Applies an operator to an embedding, with the parameters of a relation by name. */
+/** Applies an operator to the embedding of a right entity, with the parameters of a relation by name. */
 export function apply(operator, embedding, parameters) {
-  const { components: count, parameters: declared, nodes, outputs } = traceOperator(operator);
+  const formula = traceOperator(operator);
+  return transformed(formula, formula.outputs, embedding, parameters);
+}
+
+/** Applies an operator to the embedding of a left entity, as `apply` does to that of a right one. */
+export function applyLhs(operator, embedding, parameters) {
+  const formula = traceOperator(operator);
+  if (formula.lhsOutputs.length === 0) return [...embedding];
+  return transformed(formula, formula.lhsOutputs, embedding, parameters);
+}
+
+function transformed({ components: count, parameters: declared, nodes }, outputs, embedding, parameters) {
   const width = embedding.length / count;
   if (!Number.isInteger(width)) {
     throw new TypeError(`an embedding of ${embedding.length} numbers cannot be split into ${count} components`);
@@ -104,18 +120,11 @@ export function apply(operator, embedding, parameters) {
     if (parameters[name]?.length === width) return parameters[name];
     throw new TypeError(`${name} needs ${width} numbers`);
   });
-  const made = new Array(embedding.length);
-  for (let at = 0; at < width; at++) {
-    const values = [];
-    const each = (f, ...operands) => f(...operands.map((operand) => values[operand]));
-    const components = outputs.map((_, index) => embedding[index * width + at]);
-    const elements = vectors.map((vector) => vector[at]);
-    for (const { tag, val } of nodes) {
-      values.push(OPERATOR[tag]({ val, each, components, elements }));
-    }
-    outputs.forEach((output, index) => {
-      made[index * width + at] = values[output];
-    });
+  const values = [];
+  const wide = (f) => Array.from({ length: width }, (_, i) => f(i));
+  const each = (f, ...operands) => wide((i) => f(...operands.map((operand) => values[operand][i])));
+  for (const { tag, val } of nodes) {
+    values.push(OPERATOR[tag]({ val, each, wide, values, embedding, vectors, width }));
   }
-  return made;
+  return outputs.flatMap((output) => values[output]);
 }

@@ -65,7 +65,7 @@ export function assertComparisonsUsed(nodes, outputs) {
     else if (tag === 'binary') open.push(val.left, val.right);
     else if (tag === 'select') open.push(val.condition, val.then, val.otherwise);
     else if (tag === 'clamp') open.push(val.x, val.low, val.high);
-    else if (tag === 'softmax') open.push(val);
+    else if (tag === 'softmax' || tag === 'sum') open.push(val);
   }
   const unused = nodes.findIndex(({ val }, at) => COMPARISONS.includes(val?.op) && !used.has(at));
   if (unused < 0) return;

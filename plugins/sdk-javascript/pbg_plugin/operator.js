@@ -13,10 +13,11 @@
 //     ];
 //   }
 //
-// An embedding is one component (one output) or is split into 2 or 4 components of equal length (as
+// An embedding is one component (one output) or is split into 2, 4 or 8 components of equal length (as
 // many outputs). Parameters are vectors of that length. The formula computes one element from the same
-// element of each: there is no operation that mixes elements, and no control flow that depends on
-// values; `x.select(a, b)` computes both and selects one.
+// element of each, and from sums over all elements of a vector: `x.sum()` and `x.dot(y)`. There is no
+// control flow that depends on values; `x.select(a, b)` computes both and selects one. `buildLhs` may
+// transform left entities as well.
 
 import { Expr, Graph, assertComparisonsUsed, constant } from './loss.js';
 import { Strategy } from './metadata.js';
@@ -33,8 +34,13 @@ export class Vector extends Expr {
   /** Returns the cosine of an angle in radians. */
   cos = () => this.graph.push(VECTOR, 'unary', { op: 'cos', x: this.at });
 
+  /** Returns the sum over all elements of the vector, in every element. */
+  sum = () => this.graph.push(VECTOR, 'sum', this.at);
+  /** Returns the inner product with another vector, in every element. */
+  dot = (other) => this.mul(other).sum();
+
   assertReducible(op) {
-    throw new TypeError(`${op} would mix the elements of an embedding; there is no such operation`);
+    throw new TypeError(`${op} would mix the elements of an embedding; only sum and dot do`);
   }
 }
 
@@ -57,7 +63,7 @@ export class Embedding {
 
   /** Returns the component with this index, counted from 0. */
   component(index) {
-    if (![0, 1, 2, 3].includes(index)) throw new TypeError(`component ${index}: they are 0 to 3`);
+    if (![0, 1, 2, 3, 4, 5, 6, 7].includes(index)) throw new TypeError(`component ${index}: they are 0 to 7`);
     return this.#formula.push(VECTOR, 'component', index);
   }
 
@@ -88,24 +94,41 @@ export class Embedding {
 
 /** An operator as a formula on the components of an embedding and the parameters of a relation. */
 export class TracedOperator extends Strategy {
-  /** Builds the formula and returns the results for 1, 2 or 4 components. */
+  /**
+   * Builds the formula and returns the results for 1, 2, 4 or 8 components. The embedding is that of an
+   * edge's right entity; with dynamic relations, of the entity that is not replaced.
+   */
   build(_x) {
     throw new Error('build() is missing');
+  }
+
+  /**
+   * Builds the formula of left entities, as `build` does that of right ones; a parameter of the same name
+   * is the same one. By default, left entities stay as they are. An operator of both sides cannot be used
+   * with dynamic relations.
+   */
+  buildLhs(_x) {
+    return undefined;
   }
 }
 
 /** Returns the formula of an operator, as passed to the host. */
 export function traceOperator(operator) {
   const formula = new Formula();
-  const made = operator.build(new Embedding(formula));
+  const outputs = indices(formula, 'build()', operator.build(new Embedding(formula)));
+  const lhs = operator.buildLhs(new Embedding(formula));
+  const lhsOutputs = lhs === undefined ? [] : indices(formula, 'buildLhs()', lhs);
+  const { nodes, parameters } = formula;
+  assertComparisonsUsed(nodes, [...outputs, ...lhsOutputs]);
+  return { components: outputs.length, parameters, nodes, outputs, lhsOutputs };
+}
+
+function indices(formula, name, made) {
   if (!Array.isArray(made) || !made.every((output) => output instanceof Vector)) {
-    throw new TypeError('build() must give an array: what each component becomes');
+    throw new TypeError(`${name} must give an array: what each component becomes`);
   }
   if (!made.every(({ graph }) => graph === formula)) {
-    throw new TypeError('build() returned a value of another formula');
+    throw new TypeError(`${name} returned a value of another formula`);
   }
-  const { nodes, parameters } = formula;
-  const outputs = made.map(({ at }) => at);
-  assertComparisonsUsed(nodes, outputs);
-  return { components: made.length, parameters, nodes, outputs };
+  return made.map(({ at }) => at);
 }

@@ -30,6 +30,13 @@ export function apply(
   embedding: ArrayLike<number>,
   parameters: Record<string, ArrayLike<number>>,
 ): number[];
+
+/** Applies an operator to the embedding of a left entity, as `apply` does to that of a right one. */
+export function applyLhs(
+  operator: TracedOperator,
+  embedding: ArrayLike<number>,
+  parameters: Record<string, ArrayLike<number>>,
+): number[];
 /**
  * Asserts that components, parameters and outputs of an operator are consistent, and that the results
  * for ordinary embeddings are finite.

@@ -2,13 +2,13 @@
 
 import assert from 'node:assert/strict';
 
-import { apply, evaluate } from './interpret.js';
+import { apply, applyLhs, evaluate } from './interpret.js';
 import { defaults } from './metadata.js';
 import { traceOperator } from './operator.js';
 import { Pass } from './order.js';
 import { Share } from './sampler.js';
 
-export { apply, evaluate };
+export { apply, applyLhs, evaluate };
 
 const GRIDS = [[1, 1], [1, 5], [5, 1], [2, 2], [3, 5], [5, 3], [4, 4], [16, 16]];
 
@@ -135,8 +135,10 @@ export function checkTracedLoss(Loss) {
  */
 export function checkTracedOperator(Operator) {
   const operator = withDefaults(Operator);
-  const { components, parameters, nodes } = traceOperator(operator);
-  assert.ok([1, 2, 4].includes(components), `the formula has ${components} outputs; it must have 1, 2 or 4`);
+  const { components, parameters, nodes, lhsOutputs } = traceOperator(operator);
+  assert.ok([1, 2, 4, 8].includes(components), `the formula has ${components} outputs; it must have 1, 2, 4 or 8`);
+  const ofLhs = lhsOutputs.length;
+  assert.ok(ofLhs === 0 || ofLhs === components, `${ofLhs} outputs of the left side, ${components} of the right side`);
   for (const { tag, val } of nodes) {
     assert.ok(tag !== 'component' || val < components, `component ${val} of ${components}`);
   }
@@ -147,7 +149,7 @@ export function checkTracedOperator(Operator) {
     const values = Object.fromEntries(
       parameters.map(({ name, initial }) => [name, Array(3).fill(begin[initial.tag] + by)]),
     );
-    const found = apply(operator, embedding, values);
+    const found = [...apply(operator, embedding, values), ...applyLhs(operator, embedding, values)];
     assert.ok(found.every(Number.isFinite), `[${found}] with ${JSON.stringify(values)}`);
   }
 }

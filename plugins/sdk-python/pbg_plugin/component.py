@@ -198,10 +198,10 @@ def lowered(graph: Graph, update_every: int) -> Any:
 
 def lowered_operator(formula: Formula) -> Any:
     """Converts a formula to the host's type."""
-    wit = bindings.found("wit_world.exports.operator_traced")
+    wit = bindings.found("wit_world.exports.operator_formula")
 
     def node(op: str, *operands: Any) -> Any:
-        if op in ("component", "parameter", "constant"):
+        if op in ("component", "parameter", "constant", "sum"):
             return getattr(wit, "Node_" + op.capitalize())(*operands)
         if op in ("select", "clamp"):
             record = getattr(wit, op.capitalize())(*operands)
@@ -218,7 +218,8 @@ def lowered_operator(formula: Formula) -> Any:
     vectors = formula.vectors.items()
     parameters = [wit.VectorParameter(name, beginning(initial)) for name, initial in vectors]
     nodes = [node(*parts) for parts in formula.nodes]
-    return wit.Formula(len(formula.outputs), parameters, nodes, formula.outputs)
+    outputs = formula.outputs
+    return wit.Formula(len(outputs), parameters, nodes, outputs, formula.lhs_outputs)
 
 
 class Configured:

@@ -6,7 +6,7 @@ import math
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from .loss import MASKED, Graph, TracedLoss, trace
-from .operator import TracedOperator, trace_operator
+from .operator import Formula, TracedOperator, trace_operator
 
 _UNARY: Dict[str, Callable[[float], float]] = {
     "neg": lambda x: -x,
@@ -133,24 +133,46 @@ def apply(
     embedding: Sequence[float],
     parameters: Mapping[str, Sequence[float]],
 ) -> List[float]:
-    """Applies an operator to an embedding, with the parameters of a relation by name."""
+    """Applies an operator to the embedding of a right entity, with the parameters of a relation by name."""
     formula = trace_operator(operator)
-    width, rest = divmod(len(embedding), len(formula.outputs))
+    return _transformed(formula, formula.outputs, embedding, parameters)
+
+
+def apply_lhs(
+    operator: TracedOperator,
+    embedding: Sequence[float],
+    parameters: Mapping[str, Sequence[float]],
+) -> List[float]:
+    """Applies an operator to the embedding of a left entity, as `apply` does to that of a right one."""
+    formula = trace_operator(operator)
+    if not formula.lhs_outputs:
+        return [float(x) for x in embedding]
+    return _transformed(formula, formula.lhs_outputs, embedding, parameters)
+
+
+def _transformed(
+    formula: Formula,
+    outputs: List[int],
+    embedding: Sequence[float],
+    parameters: Mapping[str, Sequence[float]],
+) -> List[float]:
+    count = len(formula.outputs)
+    width, rest = divmod(len(embedding), count)
     if rest:
-        raise ValueError(f"{len(embedding)} numbers cannot be split into {len(formula.outputs)} components")
-    made = [0.0] * len(embedding)
-    for at in range(width):
-        values: List[float] = []
-        for op, *operands in formula.nodes:
-            if op == "component":
-                values.append(float(embedding[operands[0] * width + at]))
-            elif op == "parameter":
-                values.append(float(parameters[list(formula.vectors)[operands[0]]][at]))
-            elif op == "constant":
-                values.append(operands[0])
-            else:
-                function = _UNARY.get(op) or _OTHERS[op]
-                values.append(function(*(values[operand] for operand in operands)))
-        for index, output in enumerate(formula.outputs):
-            made[index * width + at] = values[output]
-    return made
+        raise ValueError(f"{len(embedding)} numbers cannot be split into {count} components")
+    names = list(formula.vectors)
+    values: List[List[float]] = []
+    for op, *operands in formula.nodes:
+        if op == "component":
+            first = operands[0] * width
+            values.append([float(x) for x in embedding[first : first + width]])
+        elif op == "parameter":
+            values.append([float(x) for x in parameters[names[operands[0]]]])
+        elif op == "constant":
+            values.append([float(operands[0])] * width)
+        elif op == "sum":
+            values.append([sum(values[operands[0]])] * width)
+        else:
+            function = _UNARY.get(op) or _OTHERS[op]
+            values.append([function(*row) for row in zip(*(values[at] for at in operands))])
+    return [x for output in outputs for x in values[output]]

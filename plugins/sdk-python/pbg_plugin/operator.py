@@ -12,15 +12,16 @@ with ordinary operators on expressions; complex numbers rotated by an angle of t
             re * sin(angle) + im * cos(angle),
         ]
 
-An embedding is one component (one output) or is split into 2 or 4 components of equal length (as many
+An embedding is one component (one output) or is split into 2, 4 or 8 components of equal length (as many
 outputs). Parameters are vectors of that length. The formula computes one element from the same element
-of each: there is no operation that mixes elements, and no control flow that depends on values;
-`x.select(a, b)` computes both and selects one.
+of each, and from sums over all elements of a vector: `x.sum()` and `x.dot(y)`. There is no control flow
+that depends on values; `x.select(a, b)` computes both and selects one. `build_lhs` may transform left
+entities as well.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple, Type, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, Union
 
 from . import component
 from .loss import Expr, Graph, constant
@@ -42,7 +43,17 @@ class Vector(Expr):
     _many, _one = "embeddings", "a component"
 
     def _reduced(self, op: str) -> Expr:
-        raise TypeError(f"{op} would mix the elements of an embedding; there is no such operation")
+        raise TypeError(f"{op} would mix the elements of an embedding; only sum and dot do")
+
+    def sum(self) -> Expr:
+        """Returns the sum over all elements of the vector, in every element."""
+        return self._unary("sum")
+
+    def dot(self, other: Expr) -> Expr:
+        """Returns the inner product with another vector, in every element."""
+        product = self * other
+        assert isinstance(product, Vector)
+        return product.sum()
 
     def sin(self) -> Expr:
         """Returns the sine of an angle in radians."""
@@ -62,6 +73,8 @@ class Formula(Graph):
         self.vectors: Dict[str, Initial] = {}
         #: Index of the result of each component.
         self.outputs: List[int] = []
+        #: The same for left entities; empty if the operator leaves them as they are.
+        self.lhs_outputs: List[int] = []
 
     def push(self, shape: int, *node: Any) -> Vector:
         """Adds a node, unless the formula already has it."""
@@ -118,33 +131,46 @@ class TracedOperator:
         """Receives a dict with every declared parameter, already checked."""
 
     def build(self, x: Embedding) -> Sequence[Expr]:
-        """Builds the formula and returns the results for 1, 2 or 4 components."""
+        """Builds the formula and returns the results for 1, 2, 4 or 8 components. The embedding is that of an
+        edge's right entity; with dynamic relations, of the entity that is not replaced."""
         raise NotImplementedError
+
+    def build_lhs(self, x: Embedding) -> Optional[Sequence[Expr]]:
+        """Builds the formula of left entities, as `build` does that of right ones; a parameter of the same
+        name is the same one. By default, left entities stay as they are. An operator of both sides cannot
+        be used with dynamic relations."""
+        return None
 
 
 def trace_operator(operator: TracedOperator) -> Formula:
     """Returns the formula of an operator."""
     formula = Formula()
-    outputs = operator.build(Embedding(formula))
-    if isinstance(outputs, Expr) or not all(isinstance(output, Expr) for output in outputs):
-        raise TypeError("build returns a list: what each component becomes")
-    if not all(output._graph is formula for output in outputs):
-        raise TypeError("build returned a value of another formula")
-    formula.outputs = [output._at for output in outputs]
+    formula.outputs = _indices(formula, "build", operator.build(Embedding(formula)))
+    lhs = operator.build_lhs(Embedding(formula))
+    if lhs is not None:
+        formula.lhs_outputs = _indices(formula, "build_lhs", lhs)
     return formula
+
+
+def _indices(formula: Formula, function: str, outputs: Any) -> List[int]:
+    if isinstance(outputs, Expr) or not all(isinstance(output, Expr) for output in outputs):
+        raise TypeError(f"{function} returns a list: what each component becomes")
+    if not all(output._graph is formula for output in outputs):
+        raise TypeError(f"{function} returned a value of another formula")
+    return [output._at for output in outputs]
 
 
 def export_traced_operator(operator: Type[TracedOperator]) -> Tuple[type, type]:
     """Returns the exports of a component for a class of operators:
-    `Metadata, OperatorTraced = export_traced_operator(MyOperator)`."""
+    `Metadata, OperatorFormula = export_traced_operator(MyOperator)`."""
 
     def built() -> Any:
         return component.lowered_operator(trace_operator(component.instance(operator)))
 
-    class OperatorTraced(component.Configured):
+    class OperatorFormula(component.Configured):
         make = operator
 
         def build(self) -> Any:
             return component.call(built)
 
-    return component.metadata_of(operator), OperatorTraced
+    return component.metadata_of(operator), OperatorFormula

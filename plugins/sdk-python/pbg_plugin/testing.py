@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import List, Type, TypeVar
 
-from .interpret import apply, evaluate, gradient
+from .interpret import apply, apply_lhs, evaluate, gradient
 from .loss import MASKED, TracedLoss
 from .negatives import REQUIRED, Candidates, Counted, Listed, NegativeSampler, Part
 from .operator import TracedOperator, trace_operator
@@ -14,7 +14,7 @@ from .sampler import Draw, Sampler, Share
 
 __all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
 __all__ += ["check_distribution", "check_negatives"]
-__all__ += ["apply", "check_traced_operator", "draws_of", "gradient", "with_defaults"]
+__all__ += ["apply", "apply_lhs", "check_traced_operator", "draws_of", "gradient", "with_defaults"]
 
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
 
@@ -131,7 +131,9 @@ def check_traced_operator(operator: Type[TracedOperator]) -> None:
     made = with_defaults(operator)
     formula = trace_operator(made)
     count = len(formula.outputs)
-    assert count in (1, 2, 4), f"the formula has {count} outputs; it must have 1, 2 or 4"
+    assert count in (1, 2, 4, 8), f"the formula has {count} outputs; it must have 1, 2, 4 or 8"
+    of_lhs = len(formula.lhs_outputs)
+    assert of_lhs in (0, count), f"{of_lhs} outputs of the left side and {count} of the right side"
     for op, *operands in formula.nodes:
         assert op != "component" or operands[0] < count, f"component {operands[0]} of {count}"
     assert formula.vectors, "the formula has no parameters"
@@ -141,5 +143,6 @@ def check_traced_operator(operator: Type[TracedOperator]) -> None:
             name: [begin.get(str(initial), 0.1) + by] * 3
             for name, initial in formula.vectors.items()
         }
-        found = apply(made, [0.5 - 0.2 * at for at in range(3 * count)], values)
+        embedding = [0.5 - 0.2 * at for at in range(3 * count)]
+        found = apply(made, embedding, values) + apply_lhs(made, embedding, values)
         assert all(math.isfinite(x) for x in found), f"{found} with {values}"

@@ -1,4 +1,4 @@
-//! Operators: how a relation transforms an embedding before it is compared with another one.
+//! Operators: how a relation transforms the embeddings of an edge before they are compared.
 //!
 //! An operator is written as a [formula] on the components of an embedding and the relation's
 //! parameters. The host receives the formula as data, derives its gradients and computes all of them

@@ -1,7 +1,7 @@
 //! Formulas of operators: invalid ones with their messages, and gradients.
 
 use pbg_formula::node::{Binary, FormulaNode, NodeId, Unary};
-use pbg_formula::operator::interpret::ElementInput;
+use pbg_formula::operator::interpret::VectorInput;
 use pbg_formula::operator::{FormulaHandle, InitialValue, OperatorDefinition, ParameterVector};
 use proptest::prelude::*;
 
@@ -15,6 +15,7 @@ fn definition(nodes: &[FormulaNode], outputs: &[NodeId]) -> OperatorDefinition {
         }],
         nodes: nodes.to_vec(),
         outputs: outputs.to_vec(),
+        lhs_outputs: Vec::new(),
     }
 }
 
@@ -84,6 +85,12 @@ fn messages_say_what_is_wrong() {
     let mut wide = definition(&[X, P, scaled], &[2]);
     wide.parameters[0].initial = InitialValue::Normal(-1.0);
     assert!(refused(wide).contains("standard deviation of -1"));
+    let mut left = definition(&[X, P, scaled], &[2]);
+    left.lhs_outputs = vec![2, 2];
+    let expected = "2 outputs of the left side for 1 components";
+    assert!(refused(left.clone()).contains(expected));
+    left.lhs_outputs = vec![1];
+    assert!(refused(left).contains("the output, node 1, depends on no component"));
 }
 
 #[test]
@@ -110,7 +117,11 @@ fn a_formula_survives_its_text() {
         FormulaNode::Clamp(0, 1, 2),
         FormulaNode::Unary(Unary::StopGradient, 3),
     ];
-    let given = definition(&nodes, &[3]);
+    let mut given = definition(&nodes, &[3]);
+    let text = serde_json::to_string(&given).expect("a text");
+    assert!(!text.contains("lhs_outputs"), "as it was before: {text}");
+    given.nodes.push(FormulaNode::Sum(3));
+    given.lhs_outputs = vec![5];
     let text = serde_json::to_string(&given).expect("a text");
     assert_eq!(
         serde_json::from_str::<OperatorDefinition>(&text).expect("a formula"),
@@ -127,6 +138,9 @@ const UNARY: [Unary; 5] = [
 ];
 const BINARY: [Binary; 3] = [Binary::Add, Binary::Sub, Binary::Mul];
 
+/// Elements of each vector.
+const WIDTH: usize = 3;
+
 /// Generates nodes that use earlier ones and are smooth where they are defined.
 fn node(before: usize) -> impl Strategy<Value = FormulaNode> {
     let id = move || 0..before as NodeId;
@@ -134,6 +148,7 @@ fn node(before: usize) -> impl Strategy<Value = FormulaNode> {
         (prop::sample::select(&UNARY), id()).prop_map(|(op, x)| FormulaNode::Unary(op, x)),
         (prop::sample::select(&BINARY), id(), id())
             .prop_map(|(op, a, b)| FormulaNode::Binary(op, a, b)),
+        id().prop_map(FormulaNode::Sum),
         (-1.0_f32..1.0).prop_map(FormulaNode::Constant),
     ]
 }
@@ -162,24 +177,25 @@ proptest! {
     #[test]
     fn derivatives_are_slopes(
         nodes in nodes(),
-        values in prop::array::uniform3(-1.0_f64..1.0),
-        gradients in prop::array::uniform2(-1.0_f64..1.0),
+        values in prop::array::uniform9(-1.0_f64..1.0),
+        gradients in prop::array::uniform6(-1.0_f64..1.0),
     ) {
         let (first, second) = (nodes.len() as NodeId - 2, nodes.len() as NodeId - 1);
         let checked = definition(&nodes, &[first, second]).check(100);
         // A value of constants may overflow.
         prop_assume!(checked.is_ok());
         let formula = checked.expect("it was just asked");
-        let found = formula.backward().evaluate(&ElementInput {
-            components: &values[..2],
-            parameters: &values[2..],
+        let found = formula.backward().evaluate(&VectorInput {
+            width: WIDTH,
+            components: &values[..2 * WIDTH],
+            parameters: &values[2 * WIDTH..],
             gradients: &gradients,
         });
-        for i in 0..3 {
+        for i in 0..3 * WIDTH {
             let moved = |by: f64| {
                 let mut values = values;
                 values[i] += by;
-                let made = formula.apply(&values[..2], &values[2..]);
+                let made = formula.apply(&values[..2 * WIDTH], &values[2 * WIDTH..]);
                 made.iter().zip(&gradients).map(|(made, gradient)| made * gradient).sum::<f64>()
             };
             let slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;

@@ -43,6 +43,32 @@ fn standard_formulas_arrive_as_they_were_written() {
     assert_same::<transe::TransE>("transe");
     assert_same::<rotate::RotatE>("rotate");
     assert_same::<quate::QuatE>("quate");
+    assert_same::<householder::Householder>("householder");
+}
+
+#[test]
+fn both_sides_arrive() {
+    let given = json!({ "reflections": 1, "projections": 1, "space": "8" });
+    let formula = loaded("householder", &given).expect("it loads");
+    assert_eq!(formula.components(), 8);
+    let lhs = formula.lhs().expect("it projects left entities");
+    assert_eq!(lhs.parameters(), formula.parameters());
+    let embedding: Vec<f64> = (0..8).map(f64::from).collect();
+    let vectors = vec![0.5; formula.parameters().len()];
+    assert_ne!(lhs.apply(&embedding, &vectors), formula.apply(&embedding, &vectors));
+}
+
+/// A component of `rotate` from before the interface `operator-formula`.
+const TRACED: &[u8] = include_bytes!("traced_operator.wasm");
+
+#[test]
+fn a_component_of_the_first_interface_still_loads() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), TRACED).expect("it is written");
+    let path = file.path().to_str().expect("a plain path");
+    let formula = loaded(path, &Value::Null).expect("it loads");
+    let expected = operator_with_defaults::<rotate::RotatE>();
+    assert_eq!(*formula.definition(), expected);
 }
 
 #[test]

@@ -92,7 +92,7 @@ impl Row<'_> {
                 let above = Binary::Max.apply(at(of(x), j), at(of(low), j));
                 Binary::Min.apply(above, at(of(high), j))
             }),
-            Node::Component(_) | Node::Gradient(_) => panic!("no loss has {node}"),
+            Node::Component(_) | Node::Sum(_) | Node::Gradient(_) => panic!("no loss has {node}"),
             Node::Reduce(op, x) => vec![self.reduce(op, of(x))],
             Node::Softmax(x) => {
                 let total = self.reduce(Reduction::LogSumExp, of(x));
@@ -195,6 +195,7 @@ impl Row<'_> {
             | Node::Constant(_)
             | Node::Parameter(_)
             | Node::Component(_)
+            | Node::Sum(_)
             | Node::Gradient(_) => {}
         }
     }

@@ -10,37 +10,39 @@ impl FormulaExecutor for Plain {
     fn forward(&mut self, parameters: &[f32], x: &[f32], y: &mut [f32]) {
         let dimension = checked_dimension(&self.0);
         for (x, y) in x.chunks(dimension).zip(y.chunks_mut(dimension)) {
-            for at in 0..WIDTH {
-                let made = self.0.apply(&element(x, at), &element(parameters, at));
-                for (vector, made) in y.chunks_mut(WIDTH).zip(made) {
-                    vector[at] = made as f32;
-                }
-            }
+            let made = self.0.apply(&wide(x), &wide(parameters));
+            y.iter_mut()
+                .zip(made)
+                .for_each(|(y, made)| *y = made as f32);
         }
     }
 
     fn backward(&mut self, parameters: &[f32], x: &[f32], gradients: &mut [f32], sums: &mut [f32]) {
         let dimension = checked_dimension(&self.0);
         for (x, g) in x.chunks(dimension).zip(gradients.chunks_mut(dimension)) {
-            for at in 0..WIDTH {
-                let found = self.0.backward().evaluate(&ElementInput {
-                    components: &element(x, at),
-                    parameters: &element(parameters, at),
-                    gradients: &element(g, at),
-                });
-                let (own, others) = found.split_at(self.0.components());
-                for (vector, own) in g.chunks_mut(WIDTH).zip(own) {
-                    vector[at] = (self.1 * own) as f32;
-                }
-                for (vector, other) in sums.chunks_mut(WIDTH).zip(others) {
-                    vector[at] += (self.1 * other) as f32;
-                }
+            let found = self.0.backward().evaluate(&VectorInput {
+                width: WIDTH,
+                components: &wide(x),
+                parameters: &wide(parameters),
+                gradients: &wide(g),
+            });
+            let (own, others) = found.split_at(dimension);
+            for (g, own) in g.iter_mut().zip(own) {
+                *g = (self.1 * own) as f32;
+            }
+            for (sum, other) in sums.iter_mut().zip(others) {
+                *sum += (self.1 * other) as f32;
             }
         }
     }
 }
 
 fn formula(nodes: &[FormulaNode], output: u32) -> OperatorFormula {
+    both_sides(nodes, output, &[])
+}
+
+/// Returns a formula with an output for the left side too, if one is given.
+fn both_sides(nodes: &[FormulaNode], output: u32, lhs: &[u32]) -> OperatorFormula {
     let parameter = |name: &str| ParameterVector {
         name: name.to_owned(),
         initial: InitialValue::One,
@@ -51,6 +53,7 @@ fn formula(nodes: &[FormulaNode], output: u32) -> OperatorFormula {
         parameters: vec![parameter("p"), parameter("q")],
         nodes: nodes.to_vec(),
         outputs: vec![output],
+        lhs_outputs: lhs.to_vec(),
     };
     definition.check(100).expect("a formula")
 }
@@ -70,7 +73,10 @@ fn scaled() -> OperatorFormula {
 }
 
 fn checked(formula: OperatorFormula, factor: f64) -> ContractReport {
-    check_operator(&formula.clone(), &mut Plain(formula, factor))
+    let executors = OperatorExecutors::new(FormulaHandle::new(formula.clone()), |side| {
+        Box::new(Plain(side.formula().clone(), factor))
+    });
+    check_operator(&formula, executors)
 }
 
 fn broken(report: &ContractReport) -> Vec<&'static str> {
@@ -84,9 +90,38 @@ fn a_right_operator_keeps_every_promise() {
     assert_eq!(broken(&checked(scaled(), 1.0)), [""; 0]);
 }
 
+/// Returns an operator that scales right entities by the first parameter, and takes the part along the second one out
+/// of left ones.
+fn projected() -> OperatorFormula {
+    let more = [
+        FormulaNode::Binary(Binary::Mul, 0, 1),
+        FormulaNode::Binary(Binary::Mul, 0, 2),
+        FormulaNode::Sum(4),
+        FormulaNode::Binary(Binary::Mul, 5, 2),
+        FormulaNode::Binary(Binary::Sub, 0, 6),
+    ];
+    both_sides(&[&LEAVES[..], &more].concat(), 3, &[7])
+}
+
+#[test]
+fn both_sides_are_checked() {
+    let report = checked(projected(), 1.0);
+    assert_eq!(broken(&report), [""; 0], "{report:?}");
+    let gradient = report.findings().iter().find(|f| f.promise == "gradient");
+    let text = &gradient.expect("a finding").detail;
+    assert!(
+        text.contains("right side: ") && text.contains("left side: "),
+        "{text}"
+    );
+    // Without the left side, nothing trains the second parameter.
+    let alone = formula(&projected().definition().nodes, 3);
+    assert_eq!(broken(&checked(alone, 1.0)), ["parameters"]);
+}
+
 #[test]
 fn a_wrong_gradient_is_found() {
     assert_eq!(broken(&checked(scaled(), 1.1)), ["exact", "gradient"]);
+    assert_eq!(broken(&checked(projected(), 1.1)), ["exact", "gradient"]);
 }
 
 #[test]

@@ -121,7 +121,7 @@ impl GraphBuilder<'_> {
             gradients = Some(self.in_place(name("regularize"), operation, &inputs)?);
         }
         if let Some(gradients) = gradients {
-            let mut gradients = self.back(side, stage.operator, rows, gradients)?;
+            let mut gradients = self.back(side, stage, rows, gradients)?;
             if let (Some(RegularizedRows::LookedUp), Some(input)) = (stage.regularized, rows.input)
             {
                 let operation = Operation::Regularize(RegularizedRows::LookedUp);
@@ -131,7 +131,7 @@ impl GraphBuilder<'_> {
         }
         match candidates {
             Some(candidates) if self.step_spec.uniform(side) > 0 => {
-                let gradients = self.back(side, stage.operator, rows, candidates)?;
+                let gradients = self.back(side, stage, rows, candidates)?;
                 self.sum(side, gradients)
             }
             _ => Ok(()),
@@ -142,20 +142,23 @@ impl GraphBuilder<'_> {
     pub(super) fn back(
         &mut self,
         side: Side,
-        operator: Operator,
+        stage: &ScatterStage,
         rows: RowTensors,
         gradients: usize,
     ) -> Result<usize, ShapeError> {
-        let i = side as usize;
+        let (operator, parameters) = (
+            stage.operator,
+            self.parameters[stage.operator_side as usize],
+        );
         let name = |what| TensorName::of(what, side);
         let mut inputs = vec![gradients, rows.rows];
         if let Some(input) = rows.input {
-            inputs.extend([self.parameters[i], input]);
+            inputs.extend([parameters, input]);
         }
         inputs.push(rows.extras);
         let back = self.in_place(name("back"), Operation::Back(operator), &inputs)?;
         if operator != Operator::None {
-            self.parameter_gradients(side, rows.rows);
+            self.parameter_gradients(stage.operator_side, rows.rows);
         }
         Ok(back)
     }

@@ -64,7 +64,7 @@ impl GraphBuilder<'_> {
             if let (Some((_, scatter)), Some(prepared), Some(gradients)) =
                 (&stages.entities[i], all[i], candidates[i])
             {
-                let gradients = self.back(side, scatter.operator, prepared, gradients)?;
+                let gradients = self.back(side, scatter, prepared, gradients)?;
                 self.sum(side, gradients)?;
             }
         }
@@ -117,7 +117,8 @@ impl GraphBuilder<'_> {
         }
         let mut input = None;
         if transforms {
-            let inputs = [rows, self.parameters[i], self.attributes];
+            let parameters = self.parameters[stage.operator_side as usize];
+            let inputs = [rows, parameters, self.attributes];
             let inputs = match self.step_spec.relations {
                 None => &inputs[..2],
                 Some(_) => &inputs[..],

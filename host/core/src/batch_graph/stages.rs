@@ -12,6 +12,8 @@ pub struct GatherStage {
     pub global: bool,
     /// Operator; `Operator::None` where the side is not transformed.
     pub operator: Operator,
+    /// Side whose parameters the operator has.
+    pub operator_side: Side,
     /// Uniform negatives per chunk, which are looked up after its positives.
     pub uniform: usize,
     /// Whether products also need the rows in bf16.
@@ -35,6 +37,8 @@ pub struct CompareStage {
 pub struct ScatterStage {
     /// Operator, the same as the side's [`GatherStage::operator`].
     pub operator: Operator,
+    /// Side whose parameters the operator has.
+    pub operator_side: Side,
     /// Form of the positives whose N3 is added; `None` without regularizer.
     pub regularized: Option<RegularizedRows>,
     /// Whether the positives are also in-batch negatives, whose gradients are added to theirs.
@@ -68,17 +72,25 @@ impl PassStages {
     /// Returns the stages of one pass of a step.
     pub(super) fn new(spec: &StepSpec, pass: BatchPass, update: Update) -> Self {
         let transforms = spec.operator != Operator::None;
-        let gather = |side: Side| GatherStage {
-            global: spec.global,
-            operator: match side == pass.operator_side {
+        let gather = |side: Side| {
+            let operator = match side == pass.operator_side {
                 true => spec.operator,
-                false => Operator::None,
-            },
-            uniform: 0,
-            rounded: spec.half,
+                false => spec.operator.on_lhs(),
+            };
+            GatherStage {
+                global: spec.global,
+                operator,
+                operator_side: match operator {
+                    Operator::None => side,
+                    _ => pass.operator_side,
+                },
+                uniform: 0,
+                rounded: spec.half,
+            }
         };
         let scatter = |side: Side| ScatterStage {
             operator: gather(side).operator,
+            operator_side: gather(side).operator_side,
             regularized: None,
             positives_are_negatives: false,
         };

@@ -53,7 +53,8 @@ impl LossDefinition {
         let mut check = NodeCheck::new(&self.nodes, self.parameters.len(), max_nodes)?;
         check_parameters(&self.parameters)?;
         for (node, &what) in (0..).zip(&self.nodes) {
-            if let FormulaNode::Component(_) | FormulaNode::Gradient(_) = what {
+            if let FormulaNode::Component(_) | FormulaNode::Gradient(_) | FormulaNode::Sum(_) = what
+            {
                 let kind = "a loss";
                 return Err(FormulaError::Foreign { node, what, kind });
             }

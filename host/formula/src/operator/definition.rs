@@ -10,9 +10,9 @@ use crate::node::{FormulaNode, NodeId, ValueShape};
 /// Default limit of the number of nodes of a formula.
 pub const MAX_NODES: usize = 1024;
 /// Most parameters of a formula.
-pub const MAX_PARAMETERS: usize = 16;
+pub const MAX_PARAMETERS: usize = 128;
 /// Numbers of components into which an embedding may be cut.
-pub const COMPONENTS: [u32; 3] = [1, 2, 4];
+pub const COMPONENTS: [u32; 4] = [1, 2, 4, 8];
 
 /// Initial values of a parameter's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -50,8 +50,13 @@ pub struct OperatorDefinition {
     pub parameters: Vec<ParameterVector>,
     /// Nodes, operands before users.
     pub nodes: Vec<FormulaNode>,
-    /// Output node of each component.
+    /// Output node of each component, where the embedding is that of an edge's right entity; with dynamic relations, of
+    /// the entity that is not replaced.
     pub outputs: Vec<NodeId>,
+    /// Output node of each component, where the embedding is that of an edge's left entity; empty if the operator
+    /// leaves that as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lhs_outputs: Vec<NodeId>,
 }
 
 /// Checked formula with its derivatives: operands come before users, constants are finite, and every output depends on
@@ -61,6 +66,8 @@ pub struct OperatorFormula {
     definition: OperatorDefinition,
     forward: Expression,
     backward: Expression,
+    /// The formula of the left side, which has the same parameters.
+    lhs: Option<Box<Self>>,
 }
 
 impl OperatorDefinition {
@@ -83,12 +90,40 @@ impl OperatorDefinition {
             self.check_kind(node, what)?;
             check.next(what)?;
         }
-        if self.outputs.len() != components as usize {
-            let found = self.outputs.len();
-            return Err(FormulaError::Outputs { found, components });
+        let shapes = check.shapes;
+        self.check_outputs(&self.outputs, "", &shapes)?;
+        let lhs = match self.lhs_outputs.is_empty() {
+            true => None,
+            false => {
+                self.check_outputs(&self.lhs_outputs, " of the left side", &shapes)?;
+                let lhs = Self {
+                    outputs: self.lhs_outputs.clone(),
+                    lhs_outputs: Vec::new(),
+                    ..self.clone()
+                };
+                Some(Box::new(OperatorFormula::derived(lhs, &shapes, None)))
+            }
+        };
+        Ok(OperatorFormula::derived(self, &shapes, lhs))
+    }
+
+    /// Checks that there is one output per component, and that each exists and depends on the embedding.
+    fn check_outputs(
+        &self,
+        outputs: &[NodeId],
+        side: &'static str,
+        shapes: &[ValueShape],
+    ) -> Result<(), FormulaError> {
+        let components = self.components;
+        if outputs.len() != components as usize {
+            return Err(FormulaError::Outputs {
+                found: outputs.len(),
+                side,
+                components,
+            });
         }
-        for &output in &self.outputs {
-            match check.shapes.get(output as usize) {
+        for &output in outputs {
+            match shapes.get(output as usize) {
                 Some(ValueShape::Row) => {}
                 Some(_) => return Err(FormulaError::Independent { output }),
                 None => {
@@ -97,12 +132,7 @@ impl OperatorDefinition {
                 }
             }
         }
-        let shapes = check.shapes;
-        Ok(OperatorFormula {
-            forward: Expression::values(&self),
-            backward: Expression::gradients(&self, &shapes),
-            definition: self,
-        })
+        Ok(())
     }
 
     fn check_kind(&self, node: NodeId, what: FormulaNode) -> Result<(), FormulaError> {
@@ -120,7 +150,8 @@ impl OperatorDefinition {
             | FormulaNode::Unary(..)
             | FormulaNode::Binary(..)
             | FormulaNode::Select(..)
-            | FormulaNode::Clamp(..) => Ok(()),
+            | FormulaNode::Clamp(..)
+            | FormulaNode::Sum(_) => Ok(()),
             FormulaNode::Positive
             | FormulaNode::Negative
             | FormulaNode::Columns
@@ -151,6 +182,34 @@ impl OperatorDefinition {
 }
 
 impl OperatorFormula {
+    /// Differentiates a checked definition.
+    fn derived(
+        definition: OperatorDefinition,
+        shapes: &[ValueShape],
+        lhs: Option<Box<Self>>,
+    ) -> Self {
+        Self {
+            forward: Expression::values(&definition),
+            backward: Expression::gradients(&definition, shapes),
+            definition,
+            lhs,
+        }
+    }
+
+    /// Returns the formula with which the operator transforms an edge's left entity, if it does; it has the same
+    /// parameters.
+    #[must_use]
+    pub fn lhs(&self) -> Option<&Self> {
+        self.lhs.as_deref()
+    }
+
+    /// Whether a value depends on several elements of a vector.
+    #[must_use]
+    pub fn mixes_elements(&self) -> bool {
+        let mixes = |node: &FormulaNode| matches!(node, FormulaNode::Sum(_));
+        self.definition.nodes.iter().any(mixes)
+    }
+
     /// Returns the definition that it was made from.
     #[must_use]
     pub fn definition(&self) -> &OperatorDefinition {

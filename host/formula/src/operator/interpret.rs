@@ -3,48 +3,69 @@
 
 use super::definition::{OperatorDefinition, OperatorFormula};
 use super::derive::Expression;
-use crate::interpret::FormulaInput;
+use crate::interpret::{FormulaInput, NodeValue};
+use crate::node::NodeId;
 
-/// One element of each input of an expression.
+/// The vectors of an expression's inputs, one after the other. All have the same length; with length 1, they are one
+/// element of each vector, which suffices for formulas without sums.
 #[derive(Clone, Copy, Debug)]
-pub struct ElementInput<'a> {
-    /// Element of each component of the embedding.
+pub struct VectorInput<'a> {
+    /// Length of each vector.
+    pub width: usize,
+    /// Components of the embedding.
     pub components: &'a [f64],
-    /// Element of each parameter.
+    /// Parameters.
     pub parameters: &'a [f64],
     /// Gradients of the output components; empty for the forward pass.
     pub gradients: &'a [f64],
 }
 
-impl<'a> ElementInput<'a> {
+impl<'a> VectorInput<'a> {
     fn input(&self) -> FormulaInput<'a> {
         FormulaInput {
             components: self.components,
             parameters: self.parameters,
             gradients: self.gradients,
+            width: self.width,
             ..FormulaInput::default()
         }
+    }
+
+    /// Returns the elements of a value; zeros for none.
+    fn elements(&self, value: Option<&NodeValue>) -> impl Iterator<Item = f64> {
+        (0..self.width).map(move |i| value.map_or(0.0, |value| value.at(i)))
     }
 }
 
 impl Expression {
-    /// Returns the values of the outputs.
+    /// Returns the vectors of the outputs, one after the other.
     #[must_use]
-    pub fn evaluate(&self, element: &ElementInput<'_>) -> Vec<f64> {
-        let values = element.input().evaluate(&self.nodes);
+    pub fn evaluate(&self, input: &VectorInput<'_>) -> Vec<f64> {
+        let values = input.input().evaluate(&self.nodes);
+        let of = |output: &Option<NodeId>| output.map(|id| &values[id as usize]);
         let outputs = self.outputs.iter();
         outputs
-            .map(|output| output.map_or(0.0, |id| values[id as usize].at(0)))
+            .flat_map(|output| input.elements(of(output)))
             .collect()
     }
 }
 
 impl OperatorFormula {
-    /// Returns one element of each output component.
+    /// Transforms an embedding, with the vectors of a relation one after the other.
+    ///
+    /// # Panics
+    /// If the embedding cannot be split into components.
     #[must_use]
-    pub fn apply(&self, components: &[f64], parameters: &[f64]) -> Vec<f64> {
-        self.forward().evaluate(&ElementInput {
-            components,
+    pub fn apply(&self, embedding: &[f64], parameters: &[f64]) -> Vec<f64> {
+        let width = embedding.len() / self.components();
+        assert_eq!(
+            embedding.len(),
+            width * self.components(),
+            "the embedding cannot be split into components of equal length"
+        );
+        self.forward().evaluate(&VectorInput {
+            width,
+            components: embedding,
             parameters,
             gradients: &[],
         })
@@ -52,35 +73,51 @@ impl OperatorFormula {
 }
 
 impl OperatorDefinition {
-    /// Transforms an embedding. `parameters` are the vectors of the relation, in the order of
+    /// Transforms the embedding of a right entity. `parameters` are the vectors of the relation, in the order of
     /// [`OperatorDefinition::parameters`].
     ///
     /// # Panics
     /// If the embedding cannot be split into components, or if a vector is missing or shorter than a component.
     #[must_use]
     pub fn apply(&self, embedding: &[f32], parameters: &[&[f32]]) -> Vec<f32> {
+        self.transform(&self.outputs, embedding, parameters)
+    }
+
+    /// Transforms the embedding of a left entity, as [`OperatorDefinition::apply`] does that of a right one; an operator
+    /// of the right side alone leaves it as it is.
+    ///
+    /// # Panics
+    /// As [`OperatorDefinition::apply`].
+    #[must_use]
+    pub fn apply_lhs(&self, embedding: &[f32], parameters: &[&[f32]]) -> Vec<f32> {
+        match self.lhs_outputs.is_empty() {
+            true => embedding.to_vec(),
+            false => self.transform(&self.lhs_outputs, embedding, parameters),
+        }
+    }
+
+    fn transform(&self, outputs: &[NodeId], embedding: &[f32], parameters: &[&[f32]]) -> Vec<f32> {
         let width = embedding.len() / self.components as usize;
         assert_eq!(
             embedding.len(),
             width * self.components as usize,
             "the embedding cannot be split into components of equal length"
         );
-        let mut made = vec![0.0; embedding.len()];
-        for i in 0..width {
-            let components = embedding.iter().skip(i).step_by(width);
-            let components: Vec<f64> = components.map(|&x| x.into()).collect();
-            let vectors = 0..self.parameters.len();
-            let parameters: Vec<f64> = vectors.map(|index| parameters[index][i].into()).collect();
-            let element = ElementInput {
-                components: &components,
-                parameters: &parameters,
-                gradients: &[],
-            };
-            let values = element.input().evaluate(&self.nodes);
-            for (component, &output) in self.outputs.iter().enumerate() {
-                made[component * width + i] = values[output as usize].at(0) as f32;
-            }
-        }
-        made
+        let components: Vec<f64> = embedding.iter().map(|&x| x.into()).collect();
+        let vectors = 0..self.parameters.len();
+        let parameters = vectors.flat_map(|index| parameters[index][..width].iter());
+        let parameters: Vec<f64> = parameters.map(|&x| x.into()).collect();
+        let input = VectorInput {
+            width,
+            components: &components,
+            parameters: &parameters,
+            gradients: &[],
+        };
+        let values = input.input().evaluate(&self.nodes);
+        let outputs = outputs.iter();
+        outputs
+            .flat_map(|&output| input.elements(Some(&values[output as usize])))
+            .map(|x| x as f32)
+            .collect()
     }
 }

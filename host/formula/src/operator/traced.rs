@@ -32,6 +32,12 @@ impl FormulaHandle {
     pub fn formula(self) -> &'static OperatorFormula {
         self.0
     }
+
+    /// Returns the handle of the formula with which the operator transforms an edge's left entity, if it does.
+    #[must_use]
+    pub fn lhs(self) -> Option<Self> {
+        self.0.lhs().map(Self)
+    }
 }
 
 impl Deref for FormulaHandle {

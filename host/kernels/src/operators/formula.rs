@@ -77,9 +77,11 @@ pub(crate) fn worker_bytes(spec: &ModelSpec) -> usize {
             continue;
         };
         let dimension = spec.entities[relation.rhs].dimension;
-        match met.iter_mut().find(|(known, _)| *known == formula) {
-            Some((_, largest)) => *largest = dimension.max(*largest),
-            None => met.push((formula, dimension)),
+        for formula in [Some(formula), formula.lhs()].into_iter().flatten() {
+            match met.iter_mut().find(|(known, _)| *known == formula) {
+                Some((_, largest)) => *largest = dimension.max(*largest),
+                None => met.push((formula, dimension)),
+            }
         }
     }
     let bytes = |&(formula, dimension)| Evaluator::new(formula).bytes_for(dimension);

@@ -59,11 +59,11 @@ impl Preparer {
         }
     }
 
-    /// Returns the preparation steps of the entities of `side`.
+    /// Returns the preparation steps of the entities of `side`, which replace that side or are known.
     pub(super) fn recipe<'p>(
         &self,
         side: Side,
-        transformed: bool,
+        replaced: bool,
         relation: u32,
         params: &'p Params,
         dimension: usize,
@@ -78,14 +78,14 @@ impl Preparer {
             .global(rules.entity(side))
             .map(ParamTensor::to_vec)
             .unwrap_or_default();
-        let operator = if transformed {
-            rules.operator
-        } else {
-            Operator::None
+        // An operator of static relations has the parameters of the right side, whichever side it transforms.
+        let of = match self.spec.is_dynamic() {
+            true => side,
+            false => Side::Rhs,
         };
         PreparationSteps {
-            operator,
-            tensors: params.operator(index, side),
+            operator: self.spec.ranking_operator(side, relation, replaced),
+            tensors: params.operator(index, of),
             global,
             dimension,
         }
@@ -126,8 +126,7 @@ impl Preparer {
             relation,
             params,
         } = replacement;
-        let transformed = self.spec.candidates_depend_on_relation(side, relation);
-        let recipe = self.recipe(side, transformed, relation, params, dimension);
+        let recipe = self.recipe(side, true, relation, params, dimension);
         self.read_parameters(&recipe, relation);
         extras.clear();
         for (entity, row) in entities.zip(rows.chunks_exact_mut(dimension)) {

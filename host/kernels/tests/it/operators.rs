@@ -1,9 +1,11 @@
 //! Operators that are formulas: compares their results with the handwritten operators, their gradients with central
 //! differences, and the settings of initial values.
 
-use pbg_core::model::{Comparator, Operator};
+use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::step::Execution;
-use pbg_reference::formulas::{complex, distmult, odd, quate, rotate, transe};
+use pbg_reference::formulas::{
+    complex, distmult, householder, normed, octonions, odd, paired, quate, rotate, transe,
+};
 use pbg_reference::losses::LossKind;
 use pbg_reference::twin::{Twin, spec};
 use pbg_rows::params::{Params, TensorSize};
@@ -29,10 +31,19 @@ fn gradients_of_every_formula_are_the_slopes() {
         ("rotate", rotate()),
         ("quate", quate()),
         ("odd", odd()),
+        ("octonions", octonions()),
+        ("householder", householder()),
+        ("paired", paired()),
+        ("normed", normed()),
     ];
     for (name, operator) in formulas {
+        // An operator of both sides has static relations.
+        let of_both = operator.on_lhs() != Operator::None;
         for comparator in Comparator::ALL {
             for (dynamic, bias) in [(false, false), (false, true), (true, false), (true, true)] {
+                if dynamic && of_both {
+                    continue;
+                }
                 let spec = ModelSpec {
                     bias,
                     ..spec(dynamic, false, operator, comparator)
@@ -42,6 +53,9 @@ fn gradients_of_every_formula_are_the_slopes() {
             }
         }
         for (dynamic, all_negs) in [(false, true), (true, true), (false, false), (true, false)] {
+            if dynamic && of_both {
+                continue;
+            }
             let mut spec = spec(dynamic, true, operator, Comparator::Dot);
             spec.relations
                 .iter_mut()
@@ -50,6 +64,23 @@ fn gradients_of_every_formula_are_the_slopes() {
             check(&name, &twin(spec, 8, 2), LossKind::Logistic, 1);
         }
     }
+}
+
+#[test]
+fn both_sides_are_penalised() {
+    for regularizer in Regularizer::ALL {
+        let mut spec = spec(false, false, paired(), Comparator::Dot);
+        (spec.regularizer, spec.regularization_coef) = (regularizer, 0.05);
+        let name = format!("{regularizer:?}");
+        check(&name, &twin(spec, 8, 3), LossKind::Softmax, 1 << 20);
+    }
+}
+
+#[test]
+fn an_operator_of_both_sides_is_refused_with_dynamic_relations() {
+    let refused = spec(true, false, paired(), Comparator::Dot).validate();
+    let text = refused.expect_err("a refusal").to_string();
+    assert!(text.contains("dynamic_relations"), "{text}");
 }
 
 #[test]

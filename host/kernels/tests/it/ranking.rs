@@ -6,6 +6,7 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::rank::{CandidateBlock, PreparedQueries, RankCounts, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
+use pbg_reference::formulas::{householder, paired};
 use pbg_reference::twin::{Twin, spec};
 use pbg_rows::spec::ModelSpec;
 
@@ -63,8 +64,12 @@ fn ranks_equal_a_naive_count_in_blocks_of_any_size() {
         Comparator::L2,
         Comparator::SquaredL2,
     ] {
-        for operator in [Operator::None, Operator::Affine, Operator::ComplexDiagonal] {
+        let built_in = [Operator::None, Operator::Affine, Operator::ComplexDiagonal];
+        for operator in built_in.into_iter().chain([householder(), paired()]) {
             for (dynamic, bias) in [(false, false), (true, true)] {
+                if dynamic && operator.on_lhs() != Operator::None {
+                    continue;
+                }
                 let spec = ModelSpec {
                     bias,
                     ..spec(dynamic, false, operator, comparator)
@@ -212,4 +217,15 @@ fn scores_do_not_depend_on_where_a_pair_stands() {
     }
     let later = ranker.scores(&queries, 6..8, &candidates);
     assert_eq!(later, &block[42..56]);
+}
+
+#[test]
+fn candidates_on_the_left_depend_on_the_relation_only_with_an_operator_of_both_sides() {
+    for (operator, left) in [(householder(), false), (paired(), true)] {
+        let spec = spec(false, false, operator, Comparator::Dot);
+        assert_eq!(spec.candidates_depend_on_relation(Side::Lhs, 1), left);
+        assert!(spec.candidates_depend_on_relation(Side::Rhs, 1));
+    }
+    let dynamic = spec(true, false, householder(), Comparator::Dot);
+    assert!(!dynamic.candidates_depend_on_relation(Side::Lhs, 1));
 }

@@ -8,6 +8,7 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchStats, BatchTables, Execution, StepError, StepWorker, has_fast_bf16,
 };
+use pbg_reference::formulas::{householder, paired};
 use pbg_reference::losses::{LossKind, native};
 use pbg_reference::twin::{relations_of, spec};
 use pbg_rows::params::Params;
@@ -162,7 +163,9 @@ proptest! {
     #[test]
     fn workers_that_share_a_batch_train_what_one_does(
         (dynamic, one, extras, slices) in any::<(bool, bool, bool, bool)>(),
-        operator in prop::sample::select(Operator::BUILT_IN.to_vec()),
+        operator in prop::sample::select(
+            Operator::BUILT_IN.into_iter().chain([householder(), paired()]).collect::<Vec<_>>()
+        ),
         comparator in prop::sample::select(Comparator::ALL.to_vec()),
         (lhs, rhs, edges) in (1_usize..60, 1_usize..60, 1_usize..40),
         count in 2_usize..6, slice_bytes in prop_oneof![Just(1_usize), Just(1 << 20)], seed in any::<u64>(),

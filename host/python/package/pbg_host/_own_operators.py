@@ -49,7 +49,8 @@ class OperatorFunction(Function):
         def told() -> Any:
             formula = trace_operator(operator)
             nodes = [(op, [float(operand) for operand in operands]) for op, *operands in formula.nodes]
-            return nodes, formula.outputs, list(formula.vectors.items())
+            outputs = (formula.outputs, formula.lhs_outputs)
+            return nodes, outputs, list(formula.vectors.items())
 
         return module.FunctionOperator(
             self.name, self.version, self._sha256(), lambda: answered(told)
@@ -91,7 +92,7 @@ def operator(
         pbg_host.train("pbg.toml", plugins=[turns])                    # the operator of all relations
         pbg_host.Config("pbg.toml", relations=[{"name": "*", "lhs": "a", "rhs": "a", "operator": turns}])
 
-    The result is a list of 1, 2 or 4 expressions, and an embedding has as many components of equal length. A parameter
+    The result is a list of 1, 2, 4 or 8 expressions, and an embedding has as many components of equal length. A parameter
     is a vector of a relation, as long as a component, whose initial values are `"zero"`, `"one"`, `"angle"` or normally
     distributed with a standard deviation (docs/plugins/operators.md). The function is called once: the host derives
     gradients and computes at its own speed. Configurations and checkpoints contain the formula, so no component is

@@ -30,6 +30,7 @@ fn node(name: &str, operands: &[f64]) -> Option<FormulaNode> {
         ("constant", &[value]) => FormulaNode::Constant(value as f32),
         ("parameter", &[index]) => FormulaNode::Parameter(at(index)),
         ("softmax", &[x]) => FormulaNode::Softmax(at(x)),
+        ("sum", &[x]) => FormulaNode::Sum(at(x)),
         ("select", &[a, b, c]) => FormulaNode::Select(at(a), at(b), at(c)),
         ("clamp", &[a, b, c]) => FormulaNode::Clamp(at(a), at(b), at(c)),
         (_, &[a, b]) => FormulaNode::Binary(word::<Binary>(name)?, at(a), at(b)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_config::Config as RunConfig;
-use pbg_contract::{check_operator as tried, checked_dimension};
+use pbg_contract::{OperatorExecutors, check_operator as tried, checked_dimension};
 use pbg_core::model::Operator;
 use pbg_core::strategy::{StrategyError, StrategyId};
 use pbg_formula::operator::definition::MAX_NODES;
@@ -20,8 +20,8 @@ use super::{asked, fault, strategy_id};
 use crate::config::json;
 use crate::front::work;
 
-/// A formula from the package: nodes, outputs, and names and initial values of parameters.
-type Told = (Vec<NodeTold>, Vec<u32>, Vec<(String, Initial)>);
+/// A formula from the package: nodes, outputs and those of the left side, and names and initial values of parameters.
+type Told = (Vec<NodeTold>, [Vec<u32>; 2], Vec<(String, Initial)>);
 
 /// Initial value of a parameter: its name, or a standard deviation.
 #[derive(FromPyObject)]
@@ -64,7 +64,7 @@ impl FunctionOperator {
     }
 
     fn definition(&self) -> Result<OperatorDefinition, StrategyError> {
-        let (told, outputs, parameters): Told =
+        let (told, [outputs, lhs_outputs], parameters): Told =
             asked(&self.id, "build", |py| self.build.call0(py))?;
         let parameters = parameters.into_iter().map(|(name, initial)| {
             let initial = self.initial(initial)?;
@@ -76,6 +76,7 @@ impl FunctionOperator {
             parameters: parameters.collect::<Result<_, _>>()?,
             nodes: nodes(&self.id, &told)?,
             outputs,
+            lhs_outputs,
         })
     }
 
@@ -151,7 +152,11 @@ pub(crate) fn set_operators(
 pub(crate) fn check_operator(py: Python<'_>, operator: &FunctionOperator) -> PyResult<String> {
     work(py, |_| {
         let formula = FormulaHandle::new(operator.checked()?);
-        let mut executed = pbg_train::executable(formula, checked_dimension(&formula));
-        json(&tried(&formula, executed.as_mut()))
+        let dimension = checked_dimension(&formula);
+        let executable = |side| pbg_train::executable(side, dimension);
+        json(&tried(
+            &formula,
+            OperatorExecutors::new(formula, executable),
+        ))
     })
 }

@@ -67,6 +67,14 @@ pub(super) fn additive(spec: &ModelSpec) -> Result<usize, CombineError> {
         if matches!(operator, Operator::Linear | Operator::Affine) {
             return refuse(format!("the operator `{}` is a matrix", operator.name()));
         }
+        if let Operator::Traced(formula) = operator
+            && formula.mixes_elements()
+        {
+            let name = operator.name();
+            return refuse(format!(
+                "the operator `{name}` has sums over the elements of an embedding"
+            ));
+        }
         components = least_common_multiple(components, operator.components());
     }
     Ok(components)

@@ -242,6 +242,7 @@ impl<'a> LossWriter<'a> {
             | FormulaNode::Reduce(..)
             | FormulaNode::Softmax(_)
             | FormulaNode::Component(_)
+            | FormulaNode::Sum(_)
             | FormulaNode::Gradient(_) => "NOT_A_NUMBER".to_owned(),
         }
     }

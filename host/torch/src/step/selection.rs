@@ -15,6 +15,8 @@ use crate::touched::part;
 /// Rows of the working set with the same transformation.
 pub(super) struct RowSelection<'t> {
     side: Side,
+    /// Side whose parameters the operator has.
+    operator_side: Side,
     /// Offsets of the rows in the working set.
     places: Tensor,
     transform: OperatorApplication<'t>,
@@ -35,12 +37,13 @@ impl<'b> DeviceStep<'b> {
     pub(super) fn prepare(&mut self, selection: &RowSelection<'_>) -> Result<DeviceRows, TchError> {
         let RowSelection {
             side,
+            operator_side,
             places,
             transform,
             at_once,
         } = selection;
         if let Some(kernel) = *at_once {
-            let operator = self.read.operator(*side);
+            let operator = self.read.operator(*operator_side);
             let values = self
                 .set
                 .transformed(kernel, places, operator, transform.relations)?;
@@ -51,7 +54,12 @@ impl<'b> DeviceStep<'b> {
             let _same = rows.f_add_(&global.values)?;
         }
         let comparison = self.comparison();
-        DeviceRows::new(rows, transform, self.read.operator(*side), comparison)
+        DeviceRows::new(
+            rows,
+            transform,
+            self.read.operator(*operator_side),
+            comparison,
+        )
     }
 
     /// Selects all entities of a side. If rows change between slices, `changes` is true, and their values before the
@@ -59,9 +67,10 @@ impl<'b> DeviceStep<'b> {
     pub(super) fn all(
         &self,
         side: Side,
-        operator: Operator,
+        stage: &GatherStage,
         changes: bool,
     ) -> Result<RowSelection<'b>, TchError> {
+        let operator = stage.operator;
         let first = match side == Side::Rhs && !self.job.tables.shared() {
             true => self.touched.rows[0].size()[0],
             false => 0,
@@ -70,6 +79,7 @@ impl<'b> DeviceStep<'b> {
         let places = (Kind::Int64, self.place.device());
         Ok(RowSelection {
             side,
+            operator_side: stage.operator_side,
             places: Tensor::f_arange_start(first, first + count, places)?,
             at_once: self.at_once(side, operator).filter(|_| !changes),
             transform: OperatorApplication {
@@ -105,6 +115,7 @@ impl<'b> DeviceStep<'b> {
             at.stages.scatter[side as usize].regularized == Some(RegularizedRows::LookedUp);
         Ok(RowSelection {
             side,
+            operator_side: stage.operator_side,
             places,
             at_once: self.at_once(side, operator).filter(|_| !looked_up),
             transform: OperatorApplication {
@@ -129,7 +140,7 @@ impl<'b> DeviceStep<'b> {
         rows: &DeviceRows,
         gradients: DeviceGradients,
     ) -> Result<Tensor, TchError> {
-        let operator = self.read.operator(selection.side);
+        let operator = self.read.operator(selection.operator_side);
         rows.backward(gradients, &selection.transform, operator)
     }
 
@@ -141,7 +152,7 @@ impl<'b> DeviceStep<'b> {
     ) -> Result<(), TchError> {
         if let Some(kernel) = selection.at_once {
             let relations = selection.transform.relations;
-            let operator = self.read.operator(selection.side);
+            let operator = self.read.operator(selection.operator_side);
             let places = &selection.places;
             return self
                 .set

@@ -5,32 +5,33 @@ use crate::loss::Binary;
 use crate::operator::{self, Initial, Node, Unary, trace};
 use crate::{Result, TracedOperator};
 
-pub use super::bindings::operator::exports::pbg::plugin::operator_traced;
+pub use super::bindings::operator::exports::pbg::plugin::operator_formula;
 
 configure! { TracedOperator }
 
-/// Implements `operator-traced.build`.
-pub fn build<O: TracedOperator>(slot: Instance<O>) -> Result<operator_traced::Formula> {
+/// Implements `operator-formula.build`.
+pub fn build<O: TracedOperator>(slot: Instance<O>) -> Result<operator_formula::Formula> {
     with(slot, |operator| trace(operator)).map(lower)
 }
 
-fn lower(formula: operator::Formula) -> operator_traced::Formula {
+fn lower(formula: operator::Formula) -> operator_formula::Formula {
     let parameters = formula.parameters.into_iter();
-    operator_traced::Formula {
+    operator_formula::Formula {
         components: formula.components,
         parameters: parameters
-            .map(|parameter| operator_traced::VectorParameter {
+            .map(|parameter| operator_formula::VectorParameter {
                 name: parameter.name,
                 initial: initial(parameter.initial),
             })
             .collect(),
         nodes: formula.nodes.into_iter().map(lower_node).collect(),
         outputs: formula.outputs,
+        lhs_outputs: formula.lhs_outputs,
     }
 }
 
-fn initial(initial: Initial) -> operator_traced::Initial {
-    use operator_traced::Initial as Lowered;
+fn initial(initial: Initial) -> operator_formula::Initial {
+    use operator_formula::Initial as Lowered;
     match initial {
         Initial::Zero => Lowered::Zero,
         Initial::One => Lowered::One,
@@ -39,24 +40,25 @@ fn initial(initial: Initial) -> operator_traced::Initial {
     }
 }
 
-fn lower_node(node: Node) -> operator_traced::Node {
-    use operator_traced::Node as Lowered;
+fn lower_node(node: Node) -> operator_formula::Node {
+    use operator_formula::Node as Lowered;
     match node {
         Node::Component(index) => Lowered::Component(index),
         Node::Parameter(index) => Lowered::Parameter(index),
         Node::Constant(value) => Lowered::Constant(value),
-        Node::Unary(op, x) => Lowered::Unary(operator_traced::Unary { op: unary(op), x }),
-        Node::Binary(op, left, right) => Lowered::Binary(operator_traced::Binary {
+        Node::Unary(op, x) => Lowered::Unary(operator_formula::Unary { op: unary(op), x }),
+        Node::Binary(op, left, right) => Lowered::Binary(operator_formula::Binary {
             op: binary(op),
             left,
             right,
         }),
-        Node::Select(condition, then, otherwise) => Lowered::Select(operator_traced::Select {
+        Node::Select(condition, then, otherwise) => Lowered::Select(operator_formula::Select {
             condition,
             then,
             otherwise,
         }),
-        Node::Clamp(x, low, high) => Lowered::Clamp(operator_traced::Clamp { x, low, high }),
+        Node::Clamp(x, low, high) => Lowered::Clamp(operator_formula::Clamp { x, low, high }),
+        Node::Sum(x) => Lowered::Sum(x),
         Node::Positive
         | Node::Negative
         | Node::Columns
@@ -66,11 +68,11 @@ fn lower_node(node: Node) -> operator_traced::Node {
     }
 }
 
-lower_variants! { unary: Unary => operator_traced::UnaryOp {
+lower_variants! { unary: Unary => operator_formula::UnaryOp {
     Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
 } }
 
-lower_binary! { operator_traced::BinaryOp }
+lower_binary! { operator_formula::BinaryOp }
 
 /// Defines the component of a traced operator; `export_traced_operator!` expands to it in the wasm build.
 #[doc(hidden)]
@@ -79,14 +81,14 @@ macro_rules! __traced_operator_component {
     ($operator:ty) => {
         $crate::__component!($operator, TracedOperator);
 
-        impl $crate::glue::operator::operator_traced::Guest for Component {
+        impl $crate::glue::operator::operator_formula::Guest for Component {
             fn configure(
                 parameters: ::std::vec::Vec<$crate::glue::types::ParameterValue>,
             ) -> $crate::Result<()> {
                 $crate::glue::operator::configure(&INSTANCE, parameters)
             }
 
-            fn build() -> $crate::Result<$crate::glue::operator::operator_traced::Formula> {
+            fn build() -> $crate::Result<$crate::glue::operator::operator_formula::Formula> {
                 $crate::glue::operator::build(&INSTANCE)
             }
         }

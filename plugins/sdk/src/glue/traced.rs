@@ -72,7 +72,9 @@ fn lower_node(node: Node) -> loss_traced::Node {
             x,
         }),
         Node::Softmax(x) => Lowered::Softmax(x),
-        Node::Component(_) | Node::Gradient(_) => unreachable!("losses have scores alone"),
+        Node::Component(_) | Node::Sum(_) | Node::Gradient(_) => {
+            unreachable!("losses have scores alone")
+        }
     }
 }
 

@@ -256,6 +256,11 @@ impl<'t, S> Expr<'t, S> {
         self.id
     }
 
+    /// Returns the sum over the elements of an operator's vector.
+    pub(crate) fn summed(self) -> Self {
+        self.trace.push(Node::Sum(self.id))
+    }
+
     pub(crate) fn unary(self, op: Unary) -> Self {
         self.trace.push(Node::Unary(op, self.id))
     }

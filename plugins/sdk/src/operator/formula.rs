@@ -2,8 +2,8 @@
 //!
 //! A [`Vector`] is a component of the embedding, a parameter of the relation, or the result of an elementwise
 //! operation: the [methods](crate::loss::formula::Expr) and the operators `+ - * /` of all expressions, also with
-//! numbers. There is no operation that mixes elements, and no control flow that depends on values:
-//! [`select`](crate::loss::formula::Expr::select) computes both sides and selects one.
+//! numbers. Only [`sum`](Vector::sum) and [`dot`](Vector::dot) mix elements. There is no control flow that depends on
+//! values: [`select`](crate::loss::formula::Expr::select) computes both sides and selects one.
 //!
 //! ```
 //! use pbg_plugin_sdk::operator::{Initial, formula::formula};
@@ -39,13 +39,14 @@ impl Trace {
         Embedding { trace: self }
     }
 
-    pub(super) fn finish(self, outputs: Vec<u32>) -> Formula {
+    pub(super) fn finish(self, outputs: Vec<u32>, lhs_outputs: Vec<u32>) -> Formula {
         Formula {
             name: String::new(),
             components: outputs.len() as u32,
             parameters: self.parameters.into_inner(),
             nodes: self.nodes.finish(0).nodes,
             outputs,
+            lhs_outputs,
         }
     }
 }
@@ -160,8 +161,41 @@ impl<'t> Embedding<'t> {
 /// ```
 pub type Vector<'t> = Expr<'t, PerElement>;
 
-/// Functions of angles, which only operators have.
+/// Functions that only operators have: of angles, and sums over the elements of a vector.
 impl Vector<'_> {
+    /// Returns the sum over all elements of the vector, in every element. The sum over an embedding of several
+    /// components is the sum of their sums.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
+    /// let p = Initial::One;
+    /// let share = formula(|x| {
+    ///     let x0 = x.component(0) * x.parameter("p", p);
+    ///     vec![x0 / x0.sum()]
+    /// });
+    /// assert_eq!(share.apply(&[1.0, 3.0], &[&[1.0, 1.0]]), [0.25, 0.75]);
+    /// ```
+    #[must_use]
+    pub fn sum(self) -> Self {
+        self.summed()
+    }
+
+    /// Returns the inner product with another vector, in every element.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::operator::{Initial, formula::formula};
+    /// // The embedding without the part along `w` (TransH, for `w` of length 1).
+    /// let projection = formula(|x| {
+    ///     let (x, w) = (x.component(0), x.parameter("w", Initial::Normal(0.1)));
+    ///     vec![x - w * w.dot(x)]
+    /// });
+    /// assert_eq!(projection.apply(&[1.0, 3.0], &[&[0.0, 1.0]]), [1.0, 0.0]);
+    /// ```
+    #[must_use]
+    pub fn dot(self, other: Self) -> Self {
+        (self * other).sum()
+    }
+
     /// Returns the sine of an angle in radians.
     ///
     /// ```
@@ -198,5 +232,5 @@ pub fn formula(build: impl for<'t> FnOnce(Embedding<'t>) -> Vec<Vector<'t>>) -> 
     let trace = Trace::default();
     let outputs = build(trace.embedding());
     let outputs: Vec<u32> = outputs.into_iter().map(Vector::id).collect();
-    trace.finish(outputs)
+    trace.finish(outputs, Vec::new())
 }

@@ -53,18 +53,55 @@ pub trait TracedOperator: Default + 'static {
         Ok(())
     }
 
-    /// Builds the formula and returns the result for each component of an embedding. The number of results, 1, 2 or
-    /// 4, is the number of components into which an embedding is split.
+    /// Builds the formula and returns the result for each component of an embedding. The number of results, 1, 2, 4
+    /// or 8, is the number of components into which an embedding is split. The embedding is that of an edge's right
+    /// entity; with dynamic relations, of the entity that is not replaced.
     ///
     /// # Errors
     /// If the operator cannot be built; the text is shown to the user.
     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>>;
+
+    /// Builds the formula of left entities, as [`TracedOperator::build`] does that of right ones; a parameter of the
+    /// same name is the same one. The default implementation leaves left entities as they are. An operator of both
+    /// sides cannot be used with dynamic relations.
+    ///
+    /// # Errors
+    /// If the operator cannot be built; the text is shown to the user.
+    ///
+    /// ```
+    /// use pbg_plugin_sdk::operator::formula::{Embedding, Vector};
+    /// use pbg_plugin_sdk::operator::{Initial, trace};
+    /// # use pbg_plugin_sdk::{Metadata, Result, TracedOperator};
+    ///
+    /// /// Each side is multiplied by a vector (PairRE).
+    /// #[derive(Default)]
+    /// struct PairRE;
+    ///
+    /// impl TracedOperator for PairRE {
+    /// #     fn metadata() -> Metadata { Metadata::new("pairre", "0.1.0", "") }
+    ///     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
+    ///         Ok(vec![x.component(0) * x.parameter("tail", Initial::One)])
+    ///     }
+    ///
+    ///     fn build_lhs<'t>(&self, x: Embedding<'t>) -> Result<Option<Vec<Vector<'t>>>> {
+    ///         Ok(Some(vec![x.component(0) * x.parameter("head", Initial::One)]))
+    ///     }
+    /// }
+    ///
+    /// let formula = trace(&PairRE).unwrap();
+    /// assert_eq!(formula.apply(&[2.0], &[&[3.0], &[5.0]]), [6.0]);
+    /// assert_eq!(formula.apply_lhs(&[2.0], &[&[3.0], &[5.0]]), [10.0]);
+    /// ```
+    fn build_lhs<'t>(&self, x: Embedding<'t>) -> Result<Option<Vec<Vector<'t>>>> {
+        let _ = x;
+        Ok(None)
+    }
 }
 
 /// Returns the formula of an operator, as passed to the host.
 ///
 /// # Errors
-/// If [`TracedOperator::build`] fails.
+/// If [`TracedOperator::build`] or [`TracedOperator::build_lhs`] fails.
 ///
 /// ```
 /// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
@@ -82,11 +119,13 @@ pub trait TracedOperator: Default + 'static {
 /// ```
 pub fn trace<O: TracedOperator>(operator: &O) -> Result<Formula> {
     let trace = Trace::default();
-    let outputs = operator.build(trace.embedding())?;
-    let outputs: Vec<u32> = outputs.into_iter().map(Vector::id).collect();
+    let ids = |outputs: Vec<Vector<'_>>| outputs.into_iter().map(Vector::id).collect();
+    let outputs: Vec<u32> = ids(operator.build(trace.embedding())?);
+    let lhs = operator.build_lhs(trace.embedding())?;
+    let lhs_outputs: Vec<u32> = lhs.map_or_else(Vec::new, ids);
     Ok(Formula {
         name: O::metadata().name,
-        ..trace.finish(outputs)
+        ..trace.finish(outputs, lhs_outputs)
     })
 }
 

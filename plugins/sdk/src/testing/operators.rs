@@ -29,8 +29,13 @@ pub fn assert_traced_operator<O: TracedOperator>() {
     let formula = operator_with_defaults::<O>();
     let components = formula.components;
     assert!(
-        [1, 2, 4].contains(&components),
-        "the formula has {components} outputs; it must have 1, 2 or 4"
+        [1, 2, 4, 8].contains(&components),
+        "the formula has {components} outputs; it must have 1, 2, 4 or 8"
+    );
+    let of_lhs = formula.lhs_outputs.len();
+    assert!(
+        of_lhs == 0 || of_lhs == components as usize,
+        "the formula has {of_lhs} outputs of the left side and {components} of the right side"
     );
     for node in &formula.nodes {
         if let Node::Component(index) = node {
@@ -52,11 +57,15 @@ pub fn assert_traced_operator<O: TracedOperator>() {
         .map(|p| typical_values(p.initial))
         .collect();
     let parameters: Vec<&[f32]> = parameters.iter().map(Vec::as_slice).collect();
-    let made = formula.apply(&embedding, &parameters);
-    assert!(
-        made.iter().all(|value| value.is_finite()),
-        "the result for {embedding:?} is not finite: {made:?}"
-    );
+    for made in [
+        formula.apply(&embedding, &parameters),
+        formula.apply_lhs(&embedding, &parameters),
+    ] {
+        assert!(
+            made.iter().all(|value| value.is_finite()),
+            "the result for {embedding:?} is not finite: {made:?}"
+        );
+    }
 }
 
 /// Returns typical initial values of a parameter with eight elements.

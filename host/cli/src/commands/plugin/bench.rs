@@ -263,13 +263,18 @@ fn operator(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
     for dimension in [100, 400] {
-        let mut executed = pbg_train::executable(formula, dimension);
-        let timings = bench_operator(&formula, executed.as_mut(), EMBEDDINGS, dimension, budget);
-        for (what, timing) in ["forward", "with gradient"].into_iter().zip(timings) {
-            let call = format!("{what}, {dimension}");
-            // The time of training is proportional to the dimension.
-            let per = EMBEDDINGS as f64 / args.edges_per_second * (dimension as f64 / 100.0);
-            rows.push(Row::new(call, Ok(timing), per));
+        let sides = [("", Some(formula)), (" of the left side", formula.lhs())];
+        for (of, formula) in sides {
+            let Some(formula) = formula else { continue };
+            let mut executed = pbg_train::executable(formula, dimension);
+            let timings =
+                bench_operator(&formula, executed.as_mut(), EMBEDDINGS, dimension, budget);
+            for (what, timing) in ["forward", "with gradient"].into_iter().zip(timings) {
+                let call = format!("{what}{of}, {dimension}");
+                // The time of training is proportional to the dimension.
+                let per = EMBEDDINGS as f64 / args.edges_per_second * (dimension as f64 / 100.0);
+                rows.push(Row::new(call, Ok(timing), per));
+            }
         }
     }
     let assumption = format!(

@@ -88,7 +88,7 @@ fn with_export_hint(failure: Failure, manifest: &ProjectManifest) -> Failure {
         World::Sampler => "export_sampler",
         World::TracedLoss => "export_traced_loss",
         World::ComputedLoss => "export_computed_loss",
-        World::TracedOperator => "export_traced_operator",
+        World::TracedOperator | World::Operator => "export_traced_operator",
         World::Negatives => "export_negatives",
     };
     failure.help(format!(

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use pbg_contract::{
-    ContractFinding, ContractReport, FindingOutcome, NegativesInstance, OrderInstance, check_loss,
-    check_negatives, check_operator, check_order, check_sampler, checked_dimension,
+    ContractFinding, ContractReport, FindingOutcome, NegativesInstance, OperatorExecutors,
+    OrderInstance, check_loss, check_negatives, check_operator, check_order, check_sampler,
+    checked_dimension,
 };
 use pbg_wasm::{LoadedPlugin, PluginInfo, PluginSlot};
 use serde::Serialize;
@@ -121,8 +122,9 @@ fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
         PluginSlot::TracedOperator => {
             let formula = loading::operator(plugin, parameters)?;
             let dimension = checked_dimension(&formula);
-            let mut executed = pbg_train::executable(formula, dimension);
-            Ok(check_operator(&formula, executed.as_mut()))
+            let executable = |side| pbg_train::executable(side, dimension);
+            let executors = OperatorExecutors::new(formula, executable);
+            Ok(check_operator(&formula, executors))
         }
         other => Err(Failure::message(
             FailureKind::Plugin,

@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         (KindArg::Sampler, false) => World::Sampler,
         (KindArg::Loss, false) => World::TracedLoss,
         (KindArg::Loss, true) => World::ComputedLoss,
-        (KindArg::Operator, false) => World::TracedOperator,
+        (KindArg::Operator, false) => World::Operator,
         (KindArg::Negatives, false) => World::Negatives,
         (KindArg::Operator, true) => {
             let text = "--computed is for losses: operators are always formulas";

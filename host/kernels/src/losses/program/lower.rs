@@ -107,7 +107,7 @@ impl<'a> Lowering<'a> {
             }
             FormulaNode::Constant(value) => Value::Vector(self.number(value)),
             // A checked loss has no such node.
-            FormulaNode::Component(_) | FormulaNode::Gradient(_) => {
+            FormulaNode::Component(_) | FormulaNode::Gradient(_) | FormulaNode::Sum(_) => {
                 Value::Vector(self.number(f32::NAN))
             }
             FormulaNode::Parameter(index) => {

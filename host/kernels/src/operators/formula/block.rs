@@ -59,6 +59,15 @@ pub(super) fn map(
     }
 }
 
+/// Sets all elements of each row `i` to `f(i)`.
+#[inline(always)]
+pub(super) fn repeat(out: &mut RowsMut<'_>, extent: RowsShape, f: impl Fn(usize) -> f32) {
+    let RowsShape { rows, width } = extent;
+    for row in 0..rows {
+        out.values[row * out.stride..][..width].fill(f(row));
+    }
+}
+
 /// `out = f(a, b)`
 #[inline(always)]
 pub(super) fn zip(

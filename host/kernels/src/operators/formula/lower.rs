@@ -90,6 +90,13 @@ impl<'a> Lowering<'a> {
                 let operands = [c, a, b].map(|id| self.operand(id));
                 return self.step(id, RowOperation::Select(operands));
             }
+            FormulaNode::Sum(x) => {
+                let work = match self.values[x as usize] {
+                    Value::Product(factors) => RowOperation::Dot(factors),
+                    _ => RowOperation::Sum(self.operand(x)),
+                };
+                return self.step(id, work);
+            }
             // The derivation expresses limits as maxima and minima; a checked operator has none of the other nodes.
             FormulaNode::Clamp(..)
             | FormulaNode::Positive
@@ -106,13 +113,17 @@ impl<'a> Lowering<'a> {
         RowOperand::Constant(self.program.constants.len() - 1)
     }
 
-    /// Returns whether a product is computed together with its only use: a sum, or the accumulation of a parameter's
-    /// gradient.
+    /// Returns whether a product is computed together with its only use: an addition, a sum over the row, or the
+    /// accumulation of a parameter's gradient.
     fn is_fused(&self, id: NodeId) -> bool {
         if self.uses[id as usize] != 1 || self.is_shared(id) {
             return false;
         }
-        let sums = |node: &FormulaNode| matches!(node, FormulaNode::Binary(Binary::Add | Binary::Sub, a, b) if *a == id || *b == id);
+        let sums = |node: &FormulaNode| match *node {
+            FormulaNode::Binary(Binary::Add | Binary::Sub, a, b) => a == id || b == id,
+            FormulaNode::Sum(x) => x == id,
+            _ => false,
+        };
         let parameters = &self.expression.outputs[self.components..];
         self.expression.nodes.iter().any(sums) || parameters.contains(&Some(id))
     }

@@ -54,6 +54,10 @@ pub(super) enum RowOperation {
         first: [RowOperand; 2],
         second: [RowOperand; 2],
     },
+    /// The sum over a row, in every element of the result.
+    Sum(RowOperand),
+    /// The inner product of two rows, in every element of the result.
+    Dot([RowOperand; 2]),
 }
 
 /// One loop and the destination of its result.
@@ -95,8 +99,8 @@ pub(super) struct OperatorProgram {
 impl RowOperation {
     pub(super) fn operands(&self) -> impl Iterator<Item = RowOperand> {
         let operands = match *self {
-            Self::Unary(_, x) => [Some(x), None, None, None],
-            Self::Binary(_, [a, b]) => [Some(a), Some(b), None, None],
+            Self::Unary(_, x) | Self::Sum(x) => [Some(x), None, None, None],
+            Self::Binary(_, [a, b]) | Self::Dot([a, b]) => [Some(a), Some(b), None, None],
             Self::Select([c, a, b]) => [Some(c), Some(a), Some(b), None],
             Self::MultiplyAdd(_, [a, b], x) => [Some(a), Some(b), Some(x), None],
             Self::Products {
@@ -123,6 +127,8 @@ impl RowOperation {
                 first: first.map(&f),
                 second: second.map(&f),
             },
+            Self::Sum(x) => Self::Sum(f(x)),
+            Self::Dot(operands) => Self::Dot(operands.map(f)),
         }
     }
 }

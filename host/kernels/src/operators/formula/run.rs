@@ -3,8 +3,9 @@
 use multiversion::multiversion;
 use multiversion::target::target_cfg_f;
 use pbg_formula::node::Unary;
+use pbg_rows::vector;
 
-use super::block::{RowsMut, RowsRef, RowsShape, map, zip, zip3, zip4};
+use super::block::{RowsMut, RowsRef, RowsShape, map, repeat, zip, zip3, zip4};
 use super::program::{OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget};
 use crate::losses::vectors::{with_binary, with_unary};
 
@@ -155,6 +156,15 @@ fn work<const FMA: bool>(
                 false => zip4(out, operands, extent, |a, b, c, d| a * b + c * d),
                 true => zip4(out, operands, extent, |a, b, c, d| a * b - c * d),
             }
+        }
+        RowOperation::Sum(x) => {
+            let x = rows(x);
+            repeat(out, extent, |row| vector::sum(x.row(row, extent.width)));
+        }
+        RowOperation::Dot(operands) => {
+            let [a, b] = operands.map(rows);
+            let dot = |row| vector::dot(a.row(row, extent.width), b.row(row, extent.width));
+            repeat(out, extent, dot);
         }
     }
 }

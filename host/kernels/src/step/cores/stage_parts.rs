@@ -118,7 +118,7 @@ impl<'b> CoreStep<'b> {
                 },
                 operator: stage.operator,
                 parameters: values.view(
-                    self.job.params.operator(relation, side),
+                    self.job.params.operator(relation, stage.operator_side),
                     self.job.relations(),
                 ),
                 regularizer: None,
@@ -154,7 +154,7 @@ impl<'b> CoreStep<'b> {
                 global: &[],
                 operator: stage.operator,
                 parameters: values.view(
-                    self.job.params.operator(relation, side),
+                    self.job.params.operator(relation, stage.operator_side),
                     self.job.relations(),
                 ),
                 regularizer,
@@ -165,7 +165,7 @@ impl<'b> CoreStep<'b> {
                 other,
             },
             global: &mut gradients.globals[index],
-            operator: &mut gradients.operators[index],
+            operator: &mut gradients.operators[stage.operator_side as usize],
             evaluators,
         }
     }

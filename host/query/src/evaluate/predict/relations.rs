@@ -285,11 +285,15 @@ impl RelationScoring<'_> {
                 .groups
                 .get(&(left, right))
                 .map_or(&[][..], Vec::as_slice);
-            for relations in all.chunks(CANDIDATE_BLOCK) {
+            let spec = &self.predictor.spec;
+            let depends = |relation: &u32| spec.candidates_depend_on_relation(Side::Lhs, *relation);
+            // Heads are prepared once for the relations of a block, unless a relation transforms them.
+            let blocks = all.chunk_by(|a, b| !depends(a) && !depends(b));
+            for relations in blocks.flat_map(|block| block.chunks(CANDIDATE_BLOCK)) {
                 let count = relations.len();
                 let each = BatchRelations::PerEdge(relations);
                 let (known, params) = (vec![tail; count], self.view.params);
-                // As for scores: the left side is replaced, so the operators transform the right side.
+                // As for scores: the left side is replaced.
                 ranker.queries(Side::Lhs, &known, each, &tails.table, params, &mut queries);
                 let replacement = self.view.replaced(Side::Lhs, relations[0]);
                 let heads = (vec![head; count], &heads.table);

@@ -13,17 +13,19 @@ use crate::glue::types as __with_name1;
 pub mod exports {
     pub mod pbg {
         pub mod plugin {
-            /// An operator as data: how a relation transforms an embedding before it is compared. The plugin
-            /// returns the formula once; the host derives its gradients and computes all of them at native
-            /// speed. No call crosses the sandbox boundary while a batch is trained.
+            /// An operator as data: how a relation transforms the embeddings of an edge before they are
+            /// compared. The plugin returns the formula once; the host derives its gradients and computes all of
+            /// them at native speed. No call crosses the sandbox boundary while a batch is trained.
             ///
-            /// An embedding of D numbers is one component, or is split into 2 or 4 components of equal length:
-            /// for example, the first D/2 numbers are real parts and the last D/2 are imaginary parts. A
+            /// An embedding of D numbers is one component, or is split into 2, 4 or 8 components of equal
+            /// length: for example, the first D/2 numbers are real parts and the last D/2 are imaginary parts. A
             /// relation has parameters, vectors of the length of a component. The formula computes one element
-            /// of each component of the result from the same element of the components and the parameters.
-            /// There are no operations that mix elements and no control flow that depends on values.
+            /// of each component of the result from the same element of the components and the parameters, and
+            /// from sums over all elements of a vector. There is no control flow that depends on values.
+            ///
+            /// It succeeds `operator-traced`, which has neither sums nor a left side; the host supports both.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
-            pub mod operator_traced {
+            pub mod operator_formula {
                 #[used]
                 #[doc(hidden)]
                 static __FORCE_SECTION_REF: fn() = super::super::super::super::__link_custom_section_describing_imports;
@@ -271,6 +273,9 @@ pub mod exports {
                     Binary(Binary),
                     Select(Select),
                     Clamp(Clamp),
+                    /// The sum over all elements of a vector: of a component, a parameter or a computed value. It is
+                    /// the same number in every element.
+                    Sum(NodeId),
                 }
                 impl ::core::fmt::Debug for Node {
                     fn fmt(
@@ -299,6 +304,7 @@ pub mod exports {
                             Node::Clamp(e) => {
                                 f.debug_tuple("Node::Clamp").field(e).finish()
                             }
+                            Node::Sum(e) => f.debug_tuple("Node::Sum").field(e).finish(),
                         }
                     }
                 }
@@ -351,13 +357,19 @@ pub mod exports {
                 /// The formula.
                 #[derive(Clone)]
                 pub struct Formula {
-                    /// Number of components: 1, 2 or 4.
+                    /// Number of components: 1, 2, 4 or 8.
                     pub components: u32,
                     /// Parameters of a relation, 1 to 16.
                     pub parameters: _rt::Vec<VectorParameter>,
                     pub nodes: _rt::Vec<Node>,
-                    /// Result for each component, in order. Each must depend on a component of the embedding.
+                    /// Result for each component, in order, where the embedding is that of an edge's right entity;
+                    /// with dynamic relations, of the entity that is not replaced. Each must depend on a component
+                    /// of the embedding.
                     pub outputs: _rt::Vec<NodeId>,
+                    /// Result for each component where the embedding is that of an edge's left entity. The parameters
+                    /// are the same. Empty if the operator leaves left entities as they are, as most do. An operator
+                    /// of both sides cannot be used with dynamic relations.
+                    pub lhs_outputs: _rt::Vec<NodeId>,
                 }
                 impl ::core::fmt::Debug for Formula {
                     fn fmt(
@@ -369,6 +381,7 @@ pub mod exports {
                             .field("parameters", &self.parameters)
                             .field("nodes", &self.nodes)
                             .field("outputs", &self.outputs)
+                            .field("lhs-outputs", &self.lhs_outputs)
                             .finish()
                     }
                 }
@@ -524,6 +537,7 @@ pub mod exports {
                                     parameters: parameters2,
                                     nodes: nodes2,
                                     outputs: outputs2,
+                                    lhs_outputs: lhs_outputs2,
                                 } = e;
                                 *ptr1
                                     .add(::core::mem::size_of::<*const u8>())
@@ -647,6 +661,10 @@ pub mod exports {
                                                 *base.add(8).cast::<i32>() = _rt::as_i32(low9);
                                                 *base.add(12).cast::<i32>() = _rt::as_i32(high9);
                                             }
+                                            Node::Sum(e) => {
+                                                *base.add(0).cast::<u8>() = (7i32) as u8;
+                                                *base.add(4).cast::<i32>() = _rt::as_i32(e);
+                                            }
                                         }
                                     }
                                 }
@@ -667,19 +685,30 @@ pub mod exports {
                                 *ptr1
                                     .add(6 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>() = ptr11.cast_mut();
-                            }
-                            Err(e) => {
-                                *ptr1.add(0).cast::<u8>() = (1i32) as u8;
-                                let vec12 = (e.into_bytes()).into_boxed_slice();
+                                let vec12 = <_ as Into<_rt::Vec<_>>>::into(lhs_outputs2)
+                                    .into_boxed_slice();
                                 let ptr12 = vec12.as_ptr().cast::<u8>();
                                 let len12 = vec12.len();
                                 ::core::mem::forget(vec12);
                                 *ptr1
-                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .add(9 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>() = len12;
                                 *ptr1
-                                    .add(::core::mem::size_of::<*const u8>())
+                                    .add(8 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>() = ptr12.cast_mut();
+                            }
+                            Err(e) => {
+                                *ptr1.add(0).cast::<u8>() = (1i32) as u8;
+                                let vec13 = (e.into_bytes()).into_boxed_slice();
+                                let ptr13 = vec13.as_ptr().cast::<u8>();
+                                let len13 = vec13.len();
+                                ::core::mem::forget(vec13);
+                                *ptr1
+                                    .add(2 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>() = len13;
+                                *ptr1
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>() = ptr13.cast_mut();
                             }
                         };
                         ptr1
@@ -734,15 +763,24 @@ pub mod exports {
                                 let base11 = l9;
                                 let len11 = l10;
                                 _rt::cabi_dealloc(base11, len11 * 4, 4);
-                            }
-                            _ => {
                                 let l12 = *arg0
-                                    .add(::core::mem::size_of::<*const u8>())
+                                    .add(8 * ::core::mem::size_of::<*const u8>())
                                     .cast::<*mut u8>();
                                 let l13 = *arg0
+                                    .add(9 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<usize>();
+                                let base14 = l12;
+                                let len14 = l13;
+                                _rt::cabi_dealloc(base14, len14 * 4, 4);
+                            }
+                            _ => {
+                                let l15 = *arg0
+                                    .add(::core::mem::size_of::<*const u8>())
+                                    .cast::<*mut u8>();
+                                let l16 = *arg0
                                     .add(2 * ::core::mem::size_of::<*const u8>())
                                     .cast::<usize>();
-                                _rt::cabi_dealloc(l12, l13, 1);
+                                _rt::cabi_dealloc(l15, l16, 1);
                             }
                         }
                     }
@@ -760,36 +798,36 @@ pub mod exports {
                 }
                 #[doc(hidden)]
                 #[macro_export]
-                macro_rules! __export_pbg_plugin_operator_traced_0_1_0_cabi {
+                macro_rules! __export_pbg_plugin_operator_formula_0_1_0_cabi {
                     ($ty:ident with_types_in $($path_to_types:tt)*) => {
                         const _ : () = { #[unsafe (export_name =
-                        "pbg:plugin/operator-traced@0.1.0#configure")] unsafe extern "C"
+                        "pbg:plugin/operator-formula@0.1.0#configure")] unsafe extern "C"
                         fn export_configure(arg0 : * mut u8, arg1 : usize,) -> * mut u8 {
                         unsafe { $($path_to_types)*:: _export_configure_cabi::<$ty >
                         (arg0, arg1) } } #[unsafe (export_name =
-                        "cabi_post_pbg:plugin/operator-traced@0.1.0#configure")] unsafe
+                        "cabi_post_pbg:plugin/operator-formula@0.1.0#configure")] unsafe
                         extern "C" fn _post_return_configure(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_configure::<$ty > (arg0) } }
                         #[unsafe (export_name =
-                        "pbg:plugin/operator-traced@0.1.0#build")] unsafe extern "C" fn
+                        "pbg:plugin/operator-formula@0.1.0#build")] unsafe extern "C" fn
                         export_build() -> * mut u8 { unsafe { $($path_to_types)*::
                         _export_build_cabi::<$ty > () } } #[unsafe (export_name =
-                        "cabi_post_pbg:plugin/operator-traced@0.1.0#build")] unsafe
+                        "cabi_post_pbg:plugin/operator-formula@0.1.0#build")] unsafe
                         extern "C" fn _post_return_build(arg0 : * mut u8,) { unsafe {
                         $($path_to_types)*:: __post_return_build::<$ty > (arg0) } } };
                     };
                 }
                 #[doc(hidden)]
-                pub use __export_pbg_plugin_operator_traced_0_1_0_cabi;
+                pub use __export_pbg_plugin_operator_formula_0_1_0_cabi;
                 #[cfg_attr(target_pointer_width = "64", repr(align(8)))]
                 #[cfg_attr(target_pointer_width = "32", repr(align(4)))]
                 struct _RetArea(
                     [::core::mem::MaybeUninit<
                         u8,
-                    >; 8 * ::core::mem::size_of::<*const u8>()],
+                    >; 10 * ::core::mem::size_of::<*const u8>()],
                 );
                 static mut _RET_AREA: _RetArea = _RetArea(
-                    [::core::mem::MaybeUninit::uninit(); 8
+                    [::core::mem::MaybeUninit::uninit(); 10
                         * ::core::mem::size_of::<*const u8>()],
                 );
             }
@@ -937,15 +975,15 @@ macro_rules! __export_operator_impl {
     };
     ($ty:ident with_types_in $($path_to_types_root:tt)*) => {
         $($path_to_types_root)*::
-        exports::pbg::plugin::operator_traced::__export_pbg_plugin_operator_traced_0_1_0_cabi!($ty
-        with_types_in $($path_to_types_root)*:: exports::pbg::plugin::operator_traced);
+        exports::pbg::plugin::operator_formula::__export_pbg_plugin_operator_formula_0_1_0_cabi!($ty
+        with_types_in $($path_to_types_root)*:: exports::pbg::plugin::operator_formula);
         const _ : () = { #[rustfmt::skip] #[cfg(target_arch = "wasm32")] #[unsafe
         (link_section =
         "component-type:wit-bindgen:0.60.0:pbg:sdk:operator:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1149] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1170] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xfe\x07\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x93\x08\x01A\x02\x01\
 A\x07\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
 \x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x05write\x01\x02\x03\0\x14pbg:plu\
 gin/log@0.1.0\x05\0\x01B\x08\x01q\x04\x07boolean\x01\x7f\0\x07integer\x01x\0\x06\
@@ -961,16 +999,17 @@ r-equal\x05equal\x09not-equal\x04\0\x09binary-op\x03\0\x06\x01r\x02\x02op\x05\x0
 x\x03\x04\0\x05unary\x03\0\x08\x01r\x03\x02op\x07\x04left\x03\x05right\x03\x04\0\
 \x06binary\x03\0\x0a\x01r\x03\x09condition\x03\x04then\x03\x09otherwise\x03\x04\0\
 \x06select\x03\0\x0c\x01r\x03\x01x\x03\x03low\x03\x04high\x03\x04\0\x05clamp\x03\
-\0\x0e\x01q\x07\x09component\x01y\0\x09parameter\x01y\0\x08constant\x01v\0\x05un\
-ary\x01\x09\0\x06binary\x01\x0b\0\x06select\x01\x0d\0\x05clamp\x01\x0f\0\x04\0\x04\
-node\x03\0\x10\x01q\x04\x04zero\0\0\x03one\0\0\x06normal\x01v\0\x05angle\0\0\x04\
-\0\x07initial\x03\0\x12\x01r\x02\x04names\x07initial\x13\x04\0\x10vector-paramet\
-er\x03\0\x14\x01p\x15\x01p\x11\x01p\x03\x01r\x04\x0acomponentsy\x0aparameters\x16\
-\x05nodes\x17\x07outputs\x18\x04\0\x07formula\x03\0\x19\x01p\x01\x01j\0\x01s\x01\
-@\x01\x0aparameters\x1b\0\x1c\x04\0\x09configure\x01\x1d\x01j\x01\x1a\x01s\x01@\0\
-\0\x1e\x04\0\x05build\x01\x1f\x04\0\x20pbg:plugin/operator-traced@0.1.0\x05\x03\x04\
-\0\x10pbg:sdk/operator\x04\0\x0b\x0e\x01\0\x08operator\x03\0\0\0G\x09producers\x01\
-\x0cprocessed-by\x02\x0dwit-component\x070.254.2\x10wit-bindgen-rust\x060.60.0";
+\0\x0e\x01q\x08\x09component\x01y\0\x09parameter\x01y\0\x08constant\x01v\0\x05un\
+ary\x01\x09\0\x06binary\x01\x0b\0\x06select\x01\x0d\0\x05clamp\x01\x0f\0\x03sum\x01\
+\x03\0\x04\0\x04node\x03\0\x10\x01q\x04\x04zero\0\0\x03one\0\0\x06normal\x01v\0\x05\
+angle\0\0\x04\0\x07initial\x03\0\x12\x01r\x02\x04names\x07initial\x13\x04\0\x10v\
+ector-parameter\x03\0\x14\x01p\x15\x01p\x11\x01p\x03\x01r\x05\x0acomponentsy\x0a\
+parameters\x16\x05nodes\x17\x07outputs\x18\x0blhs-outputs\x18\x04\0\x07formula\x03\
+\0\x19\x01p\x01\x01j\0\x01s\x01@\x01\x0aparameters\x1b\0\x1c\x04\0\x09configure\x01\
+\x1d\x01j\x01\x1a\x01s\x01@\0\0\x1e\x04\0\x05build\x01\x1f\x04\0!pbg:plugin/oper\
+ator-formula@0.1.0\x05\x03\x04\0\x10pbg:sdk/operator\x04\0\x0b\x0e\x01\0\x08oper\
+ator\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.254.2\
+\x10wit-bindgen-rust\x060.60.0";
         };
     };
 }

@@ -1,0 +1,81 @@
+//! Conversion of formulas from the bindings' types, which both interfaces of operators define.
+
+use pbg_formula::node::{Binary, FormulaNode, Unary};
+use pbg_formula::operator::{InitialValue, OperatorDefinition, ParameterVector};
+
+pub(super) use of_formula::formula;
+pub(super) use of_traced::formula as traced;
+
+/// Defines the conversion from the types of an interface; the formula of `$formula` has the outputs `$lhs` of the left
+/// side, and its additional node `$node` becomes `$value`.
+macro_rules! lift_formulas {
+    ($module:ident, $interface:ident, $formula:ident, $lhs:expr, { $($node:ident($x:ident) => $value:expr)? }) => {
+        mod $module {
+            use super::{Binary, FormulaNode, InitialValue, OperatorDefinition, ParameterVector, Unary};
+            use crate::bindings::{lift_binary, lift_variants, $interface as wit};
+
+            /// Converts a formula into the host's types, without checking it.
+            pub(in super::super) fn formula(
+                name: &str,
+                $formula: wit::Formula,
+            ) -> OperatorDefinition {
+                let parameters = $formula.parameters.into_iter();
+                OperatorDefinition {
+                    name: name.to_owned(),
+                    components: $formula.components,
+                    parameters: parameters
+                        .map(|parameter| ParameterVector {
+                            name: parameter.name,
+                            initial: initial(parameter.initial),
+                        })
+                        .collect(),
+                    nodes: $formula.nodes.into_iter().map(node).collect(),
+                    outputs: $formula.outputs,
+                    lhs_outputs: $lhs,
+                }
+            }
+
+            fn initial(initial: wit::Initial) -> InitialValue {
+                match initial {
+                    wit::Initial::Zero => InitialValue::Zero,
+                    wit::Initial::One => InitialValue::One,
+                    wit::Initial::Normal(deviation) => InitialValue::Normal(deviation),
+                    wit::Initial::Angle => InitialValue::Angle,
+                }
+            }
+
+            fn node(node: wit::Node) -> FormulaNode {
+                match node {
+                    wit::Node::Component(index) => FormulaNode::Component(index),
+                    wit::Node::Parameter(index) => FormulaNode::Parameter(index),
+                    wit::Node::Constant(value) => FormulaNode::Constant(value),
+                    wit::Node::Unary(wit::Unary { op, x }) => FormulaNode::Unary(unary(op), x),
+                    wit::Node::Binary(wit::Binary { op, left, right }) => {
+                        FormulaNode::Binary(binary(op), left, right)
+                    }
+                    wit::Node::Select(wit::Select {
+                        condition,
+                        then,
+                        otherwise,
+                    }) => FormulaNode::Select(condition, then, otherwise),
+                    wit::Node::Clamp(wit::Clamp { x, low, high }) => {
+                        FormulaNode::Clamp(x, low, high)
+                    }
+                    $(wit::Node::$node($x) => $value,)?
+                }
+            }
+
+            lift_variants! { unary: wit::UnaryOp => Unary {
+                Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
+            } }
+
+            lift_binary! { wit::BinaryOp }
+        }
+    };
+}
+
+lift_formulas! { of_traced, operator_traced, formula, Vec::new(), {} }
+
+lift_formulas! { of_formula, operator_formula, formula, formula.lhs_outputs, {
+    Sum(x) => FormulaNode::Sum(x)
+} }
