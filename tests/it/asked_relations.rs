@@ -116,6 +116,40 @@ fn relations_have_the_scores_of_their_edges() {
     assert_eq!(answers(&exact[0]), answers(&by_index[0]));
 }
 
+/// Heads are transformed by each relation, so none of them is prepared for another one.
+#[test]
+fn relations_of_both_sides_have_the_scores_of_their_edges() {
+    let place = Workplace::empty();
+    let text = TYPES.replace("\"diagonal\"", "\"householder\"");
+    place.write(
+        "pbg.toml",
+        format!("{text}\n[plugins.params.householder]\nprojections = 2\n"),
+    );
+    let edges =
+        "ann\tknows\tbob\nann\tlives in\tparis\nbob\tlives in\trome\nbob\twas born in\tparis\n";
+    place.write("train.tsv", edges);
+    place
+        .run(["import", "--edges", "train=train.tsv"])
+        .succeeds();
+    place.run(with(&TRAIN, &["num_epochs=20"])).succeeds();
+    let homes = ["lives in", "was born in"];
+    for head in ["ann", "bob"] {
+        let options = ["--head", head, "--tail", "rome", "--unfiltered"];
+        let found = answers(&predict(&place, &options)[0]);
+        assert_eq!(found, scored(&place, head, &homes, "rome"));
+        // The same score, whichever side is replaced.
+        for (relation, score) in &found {
+            for known in [["--head", head], ["--tail", "rome"]] {
+                let options = [&known[..], &["--relation", relation, "--unfiltered"]].concat();
+                let found = answers(&predict(&place, &options)[0]);
+                let other = if known[0] == "--head" { "rome" } else { head };
+                let (_, again) = found.iter().find(|(name, _)| name == other).unwrap();
+                assert!((again - score).abs() < 1e-5, "{again}, not {score}");
+            }
+        }
+    }
+}
+
 #[test]
 fn relations_fit_the_types_of_both_names() {
     let place = Workplace::empty();

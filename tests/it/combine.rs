@@ -173,6 +173,7 @@ fn what_does_not_fit_is_told_in_a_line() {
     model("cos", &["comparator=cos"]);
     model("matrix", &["relations.0.operator=linear"]);
     model("even", &["relations.0.operator=complex_diagonal"]);
+    model("mirror", &["relations.0.operator=householder"]);
     let grown = place.copied();
     let (train, _) = graph::tsv();
     grown.write("train.tsv", train + "a new one\tnext\tanother\n");
@@ -211,6 +212,12 @@ fn what_does_not_fit_is_told_in_a_line() {
         &["matrix", "matrix"],
         5,
         &["`linear` is a matrix"],
+    );
+    fails(
+        "concatenate",
+        &["mirror", "mirror"],
+        5,
+        &["`householder` has sums"],
     );
     fails("concatenate", &["one", "nowhere"], 5, &["nowhere"]);
     fails("average", &["one"], 2, &["`last`"]);

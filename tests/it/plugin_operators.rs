@@ -51,6 +51,7 @@ fn formulas_of_built_in_operators_train_to_the_same_bytes() {
     assert_eq!(trained("transe"), trained("translation"));
     assert_eq!(trained("distmult"), trained("diagonal"));
     assert_ne!(trained("rotate"), trained("quate"));
+    assert_ne!(trained("rotate"), trained("householder"));
 }
 
 #[test]
@@ -140,9 +141,72 @@ fn what_does_not_fit_is_said_before_training() {
         .fails(3, &["formulas: invalid formula of x"]);
 }
 
+/// The models with operators of both sides: PairRE, TransH, InterHT without its second embeddings, and HousE.
+const OF_BOTH_SIDES: [(&str, &str); 4] = [
+    (
+        "paired",
+        r#"{"name": "paired", "components": 1,
+        "parameters": [{"name": "head", "initial": "one"}, {"name": "tail", "initial": "one"}],
+        "nodes": [{"component": 0}, {"parameter": 0}, {"parameter": 1}, {"binary": ["mul", 0, 1]}, {"binary": ["mul", 0, 2]}],
+        "outputs": [4], "lhs_outputs": [3]}"#,
+    ),
+    (
+        "transh",
+        r#"{"name": "transh", "components": 1,
+        "parameters": [{"name": "normal", "initial": {"normal": 1.0}}, {"name": "translation", "initial": "zero"}],
+        "nodes": [{"component": 0}, {"parameter": 0}, {"parameter": 1},
+            {"binary": ["mul", 0, 1]}, {"sum": 3}, {"binary": ["mul", 1, 1]}, {"sum": 5}, {"binary": ["div", 4, 6]},
+            {"binary": ["mul", 7, 1]}, {"binary": ["sub", 0, 8]}, {"binary": ["sub", 9, 2]}],
+        "outputs": [10], "lhs_outputs": [9]}"#,
+    ),
+    (
+        "octets",
+        r#"{"name": "octets", "components": 8,
+        "parameters": [{"name": "scale", "initial": "one"}],
+        "nodes": [{"component": 0}, {"component": 1}, {"component": 2}, {"component": 3}, {"component": 4},
+            {"component": 5}, {"component": 6}, {"component": 7}, {"parameter": 0}, {"binary": ["mul", 0, 8]}],
+        "outputs": [7, 0, 1, 2, 3, 4, 5, 6], "lhs_outputs": [9, 1, 2, 3, 4, 5, 6, 7]}"#,
+    ),
+    ("householder", ""),
+];
+
+/// Imports a small graph whose relations have this operator of both sides.
+fn of_both_sides(name: &str, formula: &str, dynamic: bool) -> Workplace {
+    let more = match formula {
+        "" => "\n[plugins.params.householder]\nprojections = 1\nspace = \"fours\"\n".to_owned(),
+        formula => format!("\n[formulas]\n{name} = \'\'\'{formula}\'\'\'\n"),
+    };
+    let mut text = CONFIG.replace("\"translation\"", &format!("{name:?}")) + &more;
+    if !dynamic {
+        text = text.replace("dynamic_relations = true", "dynamic_relations = false");
+        text = text.replace("name = \"any\"", "name = \"*\"");
+    }
+    Workplace::with_dataset(&text)
+}
+
+#[test]
+fn operators_of_both_sides_are_trained_resumed_and_asked() {
+    for (name, formula) in OF_BOTH_SIDES {
+        let [whole, parts] = [(); 2].map(|()| of_both_sides(name, formula, false));
+        whole.run(TRAIN).succeeds();
+        parts
+            .run(TRAIN.iter().chain(&["--set", "num_epochs=1"]))
+            .succeeds();
+        parts.run(TRAIN).succeeds();
+        assert_eq!(whole.committed("model"), parts.committed("model"), "{name}");
+        whole.run(EVAL).succeeds();
+        whole
+            .run(["export", "model", "--out", "out", "--format", "npy"])
+            .succeeds();
+        of_both_sides(name, formula, true)
+            .run(TRAIN)
+            .fails(3, &["dynamic_relations", "static relations"]);
+    }
+}
+
 #[test]
 fn standard_operators_keep_their_promises() {
-    for name in ["distmult", "transe", "rotate", "quate"] {
+    for name in ["distmult", "transe", "rotate", "quate", "householder"] {
         let said = Workplace::empty()
             .run(["plugin", "check", name])
             .succeeds()

@@ -36,10 +36,11 @@ print(*grid_pass.traffic(grid_pass.grid()))
 print(len(grid_pass.needs(Bucket(0, 1))) - 1, grid_pass.partitions())
 ";
 
-/// One operator in two languages that uses most functions of formulas. A sum over an embedding is not among them.
+/// Operators in two languages: one that uses most functions of formulas, one of both sides with sums and 8 components,
+/// and one with a reduction that does not exist.
 const OPERATOR_IN_JAVASCRIPT: &str = "
 import { TracedOperator } from './index.js';
-import { apply } from './testing.js';
+import { apply, applyLhs } from './testing.js';
 class Mine extends TracedOperator {
   build(x) {
     const [re, im] = x.components(2);
@@ -51,20 +52,34 @@ class Mine extends TracedOperator {
 }
 const made = apply(new Mine(), [0.5, -2, 0.3, 4], { a: [0.1, -3], b: [0.2, 3] });
 console.log(made.map((value) => value.toFixed(6)).join(' '));
-class Sum extends TracedOperator {
+class Both extends TracedOperator {
   build(x) {
-    return [x.component(0).sum()];
+    const p = x.parameter('p', 1);
+    return x.components(8).map((c) => c.sub(p.mul(p.dot(c)).div(p.dot(p))));
+  }
+  buildLhs(x) {
+    return x.components(8).map((c) => c.mul(x.parameter('q', 1)).add(x.constant(1).sum()));
+  }
+}
+const given = { p: [1, 3], q: [2, -1] };
+const embedding = Array.from({ length: 16 }, (_, at) => at);
+for (const made of [apply(new Both(), embedding, given), applyLhs(new Both(), embedding, given)]) {
+  console.log(made.map((value) => value.toFixed(3)).join(' '));
+}
+class Mean extends TracedOperator {
+  build(x) {
+    return [x.component(0).mean()];
   }
 }
 try {
-  apply(new Sum(), [1], {});
+  apply(new Mean(), [1], {});
 } catch (error) {
-  console.log(error instanceof TypeError && error.message.includes('mix the elements') ? 'no sum' : error);
+  console.log(error instanceof TypeError && error.message.includes('mix the elements') ? 'no mean' : error);
 }
 ";
 const OPERATOR_IN_PYTHON: &str = "
 from pbg_plugin import TracedOperator, cos, sin
-from pbg_plugin.testing import apply
+from pbg_plugin.testing import apply, apply_lhs
 class Mine(TracedOperator):
     def build(self, x):
         re, im = x.components(2)
@@ -74,13 +89,22 @@ class Mine(TracedOperator):
         return [(gate - (-b).exp()).clamp(-0.5, x.constant(0.7)), low / (re.sigmoid() + 1)]
 made = apply(Mine(), [0.5, -2, 0.3, 4], {'a': [0.1, -3], 'b': [0.2, 3]})
 print(*(f'{value:.6f}' for value in made))
-class Sum(TracedOperator):
+class Both(TracedOperator):
     def build(self, x):
-        return [x.component(0).sum()]
+        p = x.parameter('p', 1)
+        return [c - p * p.dot(c) / p.dot(p) for c in x.components(8)]
+    def build_lhs(self, x):
+        return [c * x.parameter('q', 1) + x.constant(1).sum() for c in x.components(8)]
+given, embedding = {'p': [1, 3], 'q': [2, -1]}, range(16)
+for made in apply(Both(), embedding, given), apply_lhs(Both(), embedding, given):
+    print(*(f'{value:.3f}' for value in made))
+class Mean(TracedOperator):
+    def build(self, x):
+        return [x.component(0).mean()]
 try:
-    apply(Sum(), [1], {})
+    apply(Mean(), [1], {})
 except TypeError as error:
-    print('no sum' if 'mix the elements' in str(error) else error)
+    print('no mean' if 'mix the elements' in str(error) else error)
 ";
 
 /// The row-by-row plan of a grid with partitions of one MiB, as in the other languages.
@@ -288,7 +312,7 @@ fn traffic_is_the_same_in_python() {
 fn operators_in_javascript_compute_what_those_in_python_do() {
     if let Some(applied) = in_node(OPERATOR_IN_JAVASCRIPT) {
         assert_eq!(applied, in_python(OPERATOR_IN_PYTHON));
-        assert!(applied.ends_with("no sum\n"), "{applied}");
+        assert!(applied.ends_with("no mean\n"), "{applied}");
     }
 }
 

@@ -51,6 +51,23 @@ class Diagonal(pbg_plugin.TracedOperator):
 product = pbg_host.operator(Diagonal, factor=2.0)
 
 
+@pbg_host.operator
+class Projection(pbg_plugin.TracedOperator):
+    """Both sides without their part along a vector (TransH); the right one is moved."""
+
+    @classmethod
+    def metadata(cls) -> Metadata:
+        return Metadata("projection", "0.1.0", "Projections of both sides.")
+
+    def build_lhs(self, x: pbg_plugin.Embedding) -> Any:
+        value, along = x.component(0), x.parameter("along", 1.0)
+        return [value - along * along.dot(value) / along.dot(along)]
+
+    def build(self, x: pbg_plugin.Embedding) -> Any:
+        [projected] = self.build_lhs(x)
+        return [projected - x.parameter("shift", "zero")]
+
+
 @pytest.fixture
 def graph(keys: Keys) -> Keys:
     pbg_host.import_edges(keys, edges={"train": edges(2000), "test": edges(100, 2)})
@@ -63,13 +80,16 @@ def with_operator(keys: Keys, operator: object) -> Keys:
 
 
 def test_operators_of_python_keep_the_contract() -> None:
-    for operator in (scales, turns, product):
+    for operator in (scales, turns, product, Projection):
         assert isinstance(operator, pbg_host.OperatorFunction)
         found = {finding.promise: finding.outcome for finding in pbg_host.check_operator(operator)}
         promised = ("finite", "exact", "gradient", "embedding", "parameters")
         assert [found[promise] for promise in promised] == ["kept"] * 5
     assert scales.evaluate([1.0, 2.0], {"scale": [3.0, 0.5], "shift": [1.0, 0.0]}) == [4.0, 1.0]
     assert product.evaluate([3.0], {"diagonal": [0.5]}) == [3.0]
+    vectors = {"along": [0.0, 2.0], "shift": [1.0, 1.0]}
+    assert Projection.evaluate([3.0, 4.0], vectors) == [2.0, -1.0]
+    assert Projection.evaluate_lhs([3.0, 4.0], vectors) == [3.0, 0.0]
     assert turns.evaluate([1.0, 0.0], {"angle": [math.pi / 2]}) == pytest.approx([0.0, 1.0])
 
 

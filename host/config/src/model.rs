@@ -57,9 +57,9 @@ pub struct RelationConfig {
     #[serde(default = "defaults::weight")]
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub weight: f32,
-    /// Transformation of the right side before it is compared (with dynamic relations: one for each side): a built-in
-    /// operator, the name of a standard plugin or of a component in `PBG_PLUGIN_PATH`, or the path of a component
-    /// (`*.wasm`). Built in are `none`, `diagonal` (element-wise product with D parameters), `translation` (sum with D
+    /// Transformation of the right side before it is compared (with dynamic relations: one for each side; formulas may
+    /// transform both sides of static relations): a built-in operator, the name of a standard plugin or of a component
+    /// in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`). Built in are `none`, `diagonal` (element-wise product with D parameters), `translation` (sum with D
     /// parameters), `linear` (product with a D x D matrix), `affine` (product with a matrix, then a sum) and
     /// `complex_diagonal` (element-wise complex product: the first D/2 numbers are real parts, the last D/2 imaginary).
     #[serde(default = "defaults::operator")]

@@ -48,14 +48,17 @@ fn standard_formulas_arrive_as_they_were_written() {
 
 #[test]
 fn both_sides_arrive() {
-    let given = json!({ "reflections": 1, "projections": 1, "space": "8" });
+    let given = json!({ "reflections": 1, "projections": 1, "space": "eights" });
     let formula = loaded("householder", &given).expect("it loads");
     assert_eq!(formula.components(), 8);
     let lhs = formula.lhs().expect("it projects left entities");
     assert_eq!(lhs.parameters(), formula.parameters());
     let embedding: Vec<f64> = (0..8).map(f64::from).collect();
     let vectors = vec![0.5; formula.parameters().len()];
-    assert_ne!(lhs.apply(&embedding, &vectors), formula.apply(&embedding, &vectors));
+    assert_ne!(
+        lhs.apply(&embedding, &vectors),
+        formula.apply(&embedding, &vectors)
+    );
 }
 
 /// A component of `rotate` from before the interface `operator-formula`.

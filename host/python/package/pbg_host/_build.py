@@ -20,7 +20,7 @@ _COMPONENTIZE = "componentize-py"
 _EXPORTS: dict[Kind, tuple[str, str]] = {
     "order": ("BucketOrder", "export_order"),
     "loss": ("LossTraced", "export_traced_loss"),
-    "operator": ("OperatorTraced", "export_traced_operator"),
+    "operator": ("OperatorFormula", "export_traced_operator"),
 }
 
 

@@ -34,8 +34,15 @@ class OperatorFunction(Function):
     def evaluate(
         self, embedding: Sequence[float], parameters: Mapping[str, Sequence[float]]
     ) -> list[float]:
-        """Transforms one embedding with the parameters of a relation, by name, in Python: for inspection and plots."""
+        """Transforms the embedding of a right entity with the parameters of a relation, by name, in Python: for
+        inspection and plots."""
         return [float(x) for x in interpret.apply(self._instance(), embedding, parameters)]
+
+    def evaluate_lhs(
+        self, embedding: Sequence[float], parameters: Mapping[str, Sequence[float]]
+    ) -> list[float]:
+        """Transforms the embedding of a left entity, as `evaluate` does that of a right one."""
+        return [float(x) for x in interpret.apply_lhs(self._instance(), embedding, parameters)]
 
     def formula(self, **parameters: Any) -> str:
         """Returns the formula as a text for the table `formulas` of a configuration, with these parameters of the

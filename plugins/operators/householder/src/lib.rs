@@ -16,17 +16,33 @@ use pbg_plugin_sdk::{
 const VECTORS: u32 = 128;
 
 /// The operator with its parameters.
-#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
 pub struct Householder {
     reflections: u32,
     projections: u32,
-    space: String,
+    space: Space,
+}
+
+/// Numbers that are reflected together.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Space {
+    #[default]
+    All,
+    Pairs,
+    Fours,
+    Eights,
 }
 
 impl Householder {
     /// Returns the number of components: a group has a number of each of them.
     fn components(&self) -> u32 {
-        self.space.parse().unwrap_or(1)
+        match self.space {
+            Space::All => 1,
+            Space::Pairs => 2,
+            Space::Fours => 4,
+            Space::Eights => 8,
+        }
     }
 
     /// Returns the inner product of two vectors of numbers, in every element: over all elements, or over each group.
@@ -99,7 +115,7 @@ impl TracedOperator for Householder {
         ))
         .parameter(Parameter::choice(
             "space",
-            &["all", "2", "4", "8"],
+            &["all", "pairs", "fours", "eights"],
             "Numbers that are reflected together: the whole embedding, or groups of 2, 4 or 8 numbers.",
         ))
     }
@@ -140,8 +156,7 @@ mod tests {
     use pbg_plugin_sdk::operator::{Formula, trace};
     use pbg_plugin_sdk::{Value, testing};
 
-    fn formula(reflections: u32, projections: u32, space: &str) -> Formula {
-        let space = space.to_owned();
+    fn formula(reflections: u32, projections: u32, space: Space) -> Formula {
         trace(&Householder {
             reflections,
             projections,
@@ -171,13 +186,23 @@ mod tests {
 
     #[test]
     fn a_reflection_turns_its_own_vector_round() {
-        let made = apply(&formula(1, 0, "all"), &[1.0, 2.0, 2.0], &[1.0, 2.0, 2.0]);
+        let made = apply(
+            &formula(1, 0, Space::All),
+            &[1.0, 2.0, 2.0],
+            &[1.0, 2.0, 2.0],
+        );
         assert_eq!(made, [-1.0, -2.0, -2.0]);
     }
 
     #[test]
     fn lengths_and_angles_stay() {
-        for (reflections, space) in [(1, "all"), (5, "all"), (3, "2"), (4, "4"), (8, "8")] {
+        for (reflections, space) in [
+            (1, Space::All),
+            (5, Space::All),
+            (3, Space::Pairs),
+            (4, Space::Fours),
+            (8, Space::Eights),
+        ] {
             let formula = formula(reflections, 0, space);
             let vectors = numbers(
                 16 / formula.components as usize * formula.parameters.len(),
@@ -187,18 +212,18 @@ mod tests {
             let made = [&a, &b].map(|x| apply(&formula, x, &vectors));
             assert!(
                 (dot(&made[0], &made[1]) - dot(&a, &b)).abs() < 1e-4,
-                "{space}"
+                "{space:?}"
             );
             assert!(
                 (dot(&made[0], &made[0]) - dot(&a, &a)).abs() < 1e-4,
-                "{space}"
+                "{space:?}"
             );
         }
     }
 
     #[test]
     fn groups_do_not_mix() {
-        let formula = formula(2, 0, "4");
+        let formula = formula(2, 0, Space::Fours);
         let (vectors, x) = (numbers(16, 1.0), numbers(8, 2.0));
         let mut other = x.clone();
         other[1] = 9.0; // A number of the second group.
@@ -211,7 +236,7 @@ mod tests {
 
     #[test]
     fn projections_begin_as_the_identity_and_can_take_a_part_out() {
-        let formula = formula(1, 1, "all");
+        let formula = formula(1, 1, Space::All);
         let names: Vec<&str> = formula.parameters.iter().map(|p| p.name.as_str()).collect();
         let expected = [
             "rhs_strength_0",
@@ -238,8 +263,11 @@ mod tests {
                 ("space", Value::Text(space.to_owned())),
             ])
         };
-        assert_eq!(Householder::default().configure(&given(8, "8")), Ok(()));
-        let refused = Householder::default().configure(&given(16, "8"));
+        assert_eq!(
+            Householder::default().configure(&given(8, "eights")),
+            Ok(())
+        );
+        let refused = Householder::default().configure(&given(16, "eights"));
         assert!(refused.unwrap_err().contains("146 vectors"));
     }
 }

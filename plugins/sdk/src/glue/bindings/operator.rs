@@ -359,7 +359,7 @@ pub mod exports {
                 pub struct Formula {
                     /// Number of components: 1, 2, 4 or 8.
                     pub components: u32,
-                    /// Parameters of a relation, 1 to 16.
+                    /// Parameters of a relation, 1 to 128.
                     pub parameters: _rt::Vec<VectorParameter>,
                     pub nodes: _rt::Vec<Node>,
                     /// Result for each component, in order, where the embedding is that of an edge's right entity;
