@@ -180,10 +180,10 @@ pub fn octonions() -> Operator {
         }
     };
     let mut terms = [[(true, 0, 0); 8]; 8];
-    for i in 0..8 {
-        for j in 0..8 {
+    for (i, &x) in x.iter().enumerate() {
+        for (j, &p) in p.iter().enumerate() {
             let (k, plus) = product(i, j);
-            terms[k][i] = (plus, x[i], p[j]);
+            terms[k][i] = (plus, x, p);
         }
     }
     // The first term of a sum is positive.

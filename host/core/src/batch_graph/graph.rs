@@ -50,10 +50,10 @@ pub enum Negatives {
     All,
 }
 
-/// One pass over the batch, in which the sides are compared after an operator was applied to one of them.
+/// One pass over the batch, in which the sides are compared after an operator was applied to one of them, or to both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchPass {
-    /// The side that goes through the operator.
+    /// The side that goes through the operator, and whose parameters it has on both sides.
     pub operator_side: Side,
     /// The sides that negatives replace.
     pub replaced: &'static [Side],
