@@ -68,6 +68,18 @@ pub(super) fn repeat(out: &mut RowsMut<'_>, extent: RowsShape, f: impl Fn(usize)
     }
 }
 
+/// Sets all elements of each row to its first one.
+#[inline(always)]
+pub(super) fn spread(out: &mut RowsMut<'_>, extent: RowsShape) {
+    let RowsShape { rows, width } = extent;
+    for row in 0..rows {
+        let row = &mut out.values[row * out.stride..][..width];
+        if let Some(&first) = row.first() {
+            row.fill(first);
+        }
+    }
+}
+
 /// `out = f(a, b)`
 #[inline(always)]
 pub(super) fn zip(

@@ -34,11 +34,28 @@ enum Value {
     Written,
 }
 
+/// Returns whether each node has the same number in all elements of a row.
+fn uniform(expression: &Expression) -> Vec<bool> {
+    let mut uniform = Vec::with_capacity(expression.nodes.len());
+    for &node in &expression.nodes {
+        uniform.push(match node {
+            FormulaNode::Constant(_) | FormulaNode::Sum(_) => true,
+            FormulaNode::Component(_) | FormulaNode::Gradient(_) | FormulaNode::Parameter(_) => {
+                false
+            }
+            _ => node.operands().all(|operand| uniform[operand as usize]),
+        });
+    }
+    uniform
+}
+
 struct Lowering<'a> {
     expression: &'a Expression,
     components: usize,
     /// Number of nodes and outputs that use each node.
     uses: Vec<u32>,
+    /// Whether each node has the same number in all elements of a row: constants, sums, and values computed from them.
+    uniform: Vec<bool>,
     values: Vec<Value>,
     program: OperatorProgram,
 }
@@ -55,6 +72,7 @@ impl<'a> Lowering<'a> {
             expression,
             components,
             uses,
+            uniform: uniform(expression),
             values: Vec::with_capacity(expression.nodes.len()),
             program: OperatorProgram::default(),
         }
@@ -160,25 +178,26 @@ impl<'a> Lowering<'a> {
     }
 
     fn step(&mut self, id: NodeId, work: RowOperation) -> Value {
+        let uniform = self.uniform[id as usize] && !matches!(self.node(id), FormulaNode::Sum(_));
         let program = &mut self.program;
         if self.expression.shapes[id as usize] == ValueShape::Scalar {
             let place = program.shared;
             program.shared += 1;
             let out = StepTarget::Shared(place);
-            program.prologue.push(OperatorStep { out, work });
+            program.prologue.push(OperatorStep { out, work, uniform });
             return Value::Known(RowOperand::Shared(place));
         }
         let outputs = &self.expression.outputs[..self.components];
         let output = outputs.iter().position(|output| *output == Some(id));
         if let Some(index) = output.filter(|_| self.uses[id as usize] == 1) {
             let out = StepTarget::Output(index);
-            program.steps.push(OperatorStep { out, work });
+            program.steps.push(OperatorStep { out, work, uniform });
             return Value::Written;
         }
         let place = program.places;
         program.places += 1;
         let out = StepTarget::Place(place);
-        program.steps.push(OperatorStep { out, work });
+        program.steps.push(OperatorStep { out, work, uniform });
         Value::Known(RowOperand::Buffer(place))
     }
 

@@ -65,6 +65,8 @@ pub(super) enum RowOperation {
 pub(super) struct OperatorStep {
     pub(super) out: StepTarget,
     pub(super) work: RowOperation,
+    /// Whether all elements of a row of the result are equal, since those of its operands are.
+    pub(super) uniform: bool,
 }
 
 /// Source of one of a program's outputs.

@@ -5,7 +5,7 @@ use multiversion::target::target_cfg_f;
 use pbg_formula::node::Unary;
 use pbg_rows::vector;
 
-use super::block::{RowsMut, RowsRef, RowsShape, map, repeat, zip, zip3, zip4};
+use super::block::{RowsMut, RowsRef, RowsShape, map, repeat, spread, zip, zip3, zip4};
 use super::program::{OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget};
 use crate::losses::vectors::{with_binary, with_unary};
 
@@ -91,7 +91,7 @@ fn one<const FMA: bool>(
                 values: &mut taken,
                 stride: width,
             };
-            work::<FMA>(&step.work, inputs, buffers.shared, buffers.places, &mut out);
+            work::<FMA>(step, inputs, buffers.shared, buffers.places, &mut out);
             buffers.shared[index] = taken;
         }
         StepTarget::Place(index) => {
@@ -100,7 +100,7 @@ fn one<const FMA: bool>(
                 values: &mut taken,
                 stride: width,
             };
-            work::<FMA>(&step.work, inputs, buffers.shared, buffers.places, &mut out);
+            work::<FMA>(step, inputs, buffers.shared, buffers.places, &mut out);
             buffers.places[index] = taken;
         }
         StepTarget::Output(index) => {
@@ -108,22 +108,27 @@ fn one<const FMA: bool>(
                 values: &mut buffers.out[index * width..],
                 stride: inputs.dimension,
             };
-            work::<FMA>(&step.work, inputs, buffers.shared, buffers.places, &mut out);
+            work::<FMA>(step, inputs, buffers.shared, buffers.places, &mut out);
         }
     }
 }
 
 #[inline(always)]
 fn work<const FMA: bool>(
-    work: &RowOperation,
+    step: &OperatorStep,
     inputs: &ProgramInputs<'_>,
     shared: &[Vec<f32>],
     places: &[Vec<f32>],
     out: &mut RowsMut<'_>,
 ) {
-    let extent = inputs.extent;
+    let whole = inputs.extent;
+    // Of equal elements only the first one is computed.
+    let extent = RowsShape {
+        width: if step.uniform { 1 } else { whole.width },
+        ..whole
+    };
     let rows = |operand| inputs.rows(operand, shared, places);
-    match *work {
+    match step.work {
         RowOperation::Unary(op, x) => {
             let x = rows(x);
             with_unary!(op, FMA, f => map(out, x, extent, f));
@@ -166,6 +171,9 @@ fn work<const FMA: bool>(
             let dot = |row| vector::dot(a.row(row, extent.width), b.row(row, extent.width));
             repeat(out, extent, dot);
         }
+    }
+    if step.uniform {
+        spread(out, whole);
     }
 }
 
