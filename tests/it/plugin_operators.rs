@@ -141,7 +141,7 @@ fn what_does_not_fit_is_said_before_training() {
         .fails(3, &["formulas: invalid formula of x"]);
 }
 
-/// The models with operators of both sides: PairRE, TransH, InterHT without its second embeddings, and HousE.
+/// Operators of both sides: PairRE's, TransH's, one of 8 components, and the standard plugin with projections.
 const OF_BOTH_SIDES: [(&str, &str); 4] = [
     (
         "paired",
