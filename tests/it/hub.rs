@@ -9,9 +9,20 @@ use crate::support::graph::{CONFIG, name};
 
 const EXPORT: [&str; 6] = ["export", "model", "--format", "hub", "--out", "hub"];
 
+/// Trains with absolute paths in the configuration, with keys that only this machine has, and with validation.
 fn trained() -> Workplace {
-    let validated = format!("{CONFIG}\n[validation]\nedges = \"test\"\n");
-    let place = Workplace::with_dataset(&validated);
+    let place = Workplace::with_dataset(CONFIG);
+    let here = place.path("").display().to_string();
+    let at = |name: &str| format!("\"{}\"", place.path(name).display());
+    let config = CONFIG
+        .replace("\"data\"", &at("data"))
+        .replace("\"model\"", &at("model"));
+    let own = format!(
+        "[validation]\nedges = \"test\"\n[plugins.params.from_file]\npath = {}\n\
+         [[plugins.grants]]\nplugin = \"from_file\"\nread = [\"{here}\"]\n",
+        at("plan.json")
+    );
+    place.write("pbg.toml", format!("{config}\n{own}"));
     place.run(["train", "--progress", "none"]).succeeds();
     place
 }
@@ -36,17 +47,25 @@ fn an_exported_folder_answers_alone_and_names_no_place() {
     place
         .run(["export", "hub", "--format", "npy", "--out", "arrays"])
         .succeeds();
-    let manifest: Value = serde_json::from_str(&place.read("hub/manifest.json")).unwrap();
+    let (manifest, original) = ("hub/manifest.json", "elsewhere/manifest.json");
+    let [manifest, original] = [manifest, original].map(|path| place.read(path));
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
     let here = place.path("").display().to_string();
     let here = here.trim_end_matches('/');
-    assert!(!manifest.to_string().contains(here), "{manifest}");
+    assert!(original.contains(here) && original.contains("plan.json"));
+    let told = manifest.to_string();
+    assert!(
+        !told.contains(here) && !told.contains("plan.json"),
+        "{told}"
+    );
     assert!(!place.path("hub/metrics.jsonl").exists());
     let card = place.read("hub/README.md");
     for part in [
         "---\nlibrary_name: pbg-host\n",
         "# hub\n",
         "80 entities and 5 relations",
-        "| place | 80 |",
+        "| place | 80 | 16 |",
+        "Filtered ranks among all entities",
         "| comparator | dot |",
         "| MRR |",
         "      value: 0.",
@@ -66,6 +85,15 @@ fn only_an_earlier_export_is_replaced() {
     place.run(EXPORT).succeeds();
     place.write("hub/.gitattributes", "*.safetensors filter=lfs");
     place.run(EXPORT).fails(2, &["already exists"]);
+    let mut into = EXPORT;
+    into[5] = "mine";
+    for name in ["README.md", "dataset/manifest.json"] {
+        place.write(&format!("mine/{name}"), "mine");
+        let refused = place.run([&into[..], &["--overwrite"]].concat());
+        refused.fails(2, &["does not belong to an earlier export"]);
+        assert_eq!(place.read(&format!("mine/{name}")), "mine");
+        fs::remove_dir_all(place.path("mine")).unwrap();
+    }
     place
         .run(["train", "--progress", "none", "--set", "num_epochs=3"])
         .succeeds();
@@ -84,4 +112,20 @@ fn only_an_earlier_export_is_replaced() {
         let refused = place.run([&into[..], &["--overwrite"]].concat());
         refused.fails(2, &["belongs to"]);
     }
+}
+
+/// An export that was interrupted before its manifest was written is no model, and can be repeated.
+#[test]
+fn an_interrupted_export_is_repeated() {
+    let place = trained();
+    place.run(EXPORT).succeeds();
+    fs::remove_file(place.path("hub/manifest.json")).unwrap();
+    fs::remove_dir_all(place.path("hub/dataset")).unwrap();
+    let entity = name(0, 3);
+    let ask = ["neighbors", "hub", &*entity];
+    place.run(ask).fails(5, &["hub"]);
+    place
+        .run([&EXPORT[..], &["--overwrite"]].concat())
+        .succeeds();
+    place.run(ask).succeeds();
 }

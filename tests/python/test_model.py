@@ -394,6 +394,7 @@ def test_a_folder_for_a_hub_is_a_model(model: pbg_host.Model, tmp_path: Path) ->
     loaded = pbg_host.Model(tmp_path / "hub")
     np.testing.assert_array_equal(loaded.embeddings("all"), model.embeddings("all"))
     assert loaded.score("e1", "r0", "e2") == model.score("e1", "r0", "e2")
+    assert loaded.predict(head="e1", relation="r0", k=3)
     card = (tmp_path / "hub/README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: pbg-host\n")
     with pytest.raises(pbg_host.UsageError, match="already exists"):

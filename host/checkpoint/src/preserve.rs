@@ -57,14 +57,12 @@ impl SharedCheckpoint {
 }
 
 impl ReadCheckpoint {
-    /// Makes folder `to`, which exists, a checkpoint with the files of this version and the description `run`, without
-    /// events. Its files may be hard links. If `to` is a checkpoint already, it stays complete until it is replaced;
-    /// its other files are removed then.
+    /// Makes folder `to`, which exists and has no manifest, a checkpoint with the files of this version and the
+    /// description `run`, without events. Its files may be hard links. Other files with names like theirs are removed.
     ///
     /// # Errors
-    /// When a file cannot be written, or the checkpoint in `to` cannot be read.
+    /// When a file cannot be written.
     pub fn publish_as(&self, to: &Path, run: RunInfo) -> Result<(), CheckpointError> {
-        let held = read::manifest_if_any(to)?;
         let manifest = CheckpointManifest {
             run,
             metrics_length: 0,
@@ -72,12 +70,8 @@ impl ReadCheckpoint {
             told: Default::default(),
             ..self.manifest().clone()
         };
-        fill(self.path(), &manifest, to, held.as_ref())?;
-        let old = held.iter().flat_map(|held| held.files.keys());
-        for name in old.filter(|name| !manifest.files.contains_key(*name)) {
-            files::remove(&to.join(name))?;
-        }
-        Ok(())
+        fill(self.path(), &manifest, to, None)?;
+        Ok(sweep(to, &FolderWriter::Single, Some(&manifest))?)
     }
 }
 

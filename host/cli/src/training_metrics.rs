@@ -23,8 +23,16 @@ pub(crate) struct TrainingMetrics {
     traffic: TrafficMetrics,
     cluster: ClusterMetrics,
     progress: ProgressMetrics,
-    /// Edges of the bucket in training that are counted.
-    counted: Mutex<u64>,
+    counted: Mutex<CountedEdges>,
+}
+
+/// Edges of buckets that must not be counted again.
+#[derive(Debug, Default)]
+struct CountedEdges {
+    /// Counted edges of the bucket in training.
+    here: u64,
+    /// Edges that an earlier process has trained in the bucket that continues.
+    carried: u64,
 }
 
 /// Counts of trained edges and of the time that they took.
@@ -88,7 +96,7 @@ impl TrainingMetrics {
             traffic: TrafficMetrics::new(&mut registry),
             cluster: ClusterMetrics::new(&mut registry),
             progress: ProgressMetrics::new(&mut registry),
-            counted: Mutex::new(0),
+            counted: Mutex::default(),
             registry,
         }
     }
@@ -99,18 +107,27 @@ impl TrainingMetrics {
         self.traffic.event(event);
         self.cluster.event(event);
         self.progress.event(event);
+        self.count_edges(event);
+    }
+
+    /// Counts edges while a bucket is trained, each once.
+    fn count_edges(&self, event: &Event) {
         let mut counted = lock(&self.counted);
-        let now = match event {
-            Event::BucketStarted { .. } => 0,
-            Event::Progress { edges, .. } => *edges,
-            Event::BucketFinished { stats, .. } => stats.count,
+        let (now, next) = match event {
+            Event::RunStarted { resumed, .. } => {
+                counted.carried = resumed.map_or(0, |resumed| resumed.edges);
+                return;
+            }
+            Event::BucketStarted { .. } => {
+                counted.here = std::mem::take(&mut counted.carried);
+                return;
+            }
+            Event::Progress { edges, .. } => (*edges, *edges),
+            Event::BucketFinished { stats, .. } => (stats.count, 0),
             _ => return,
         };
-        self.work.edges.inc_by(now.saturating_sub(*counted));
-        *counted = match event {
-            Event::BucketFinished { .. } => 0,
-            _ => now,
-        };
+        self.work.edges.inc_by(now.saturating_sub(counted.here));
+        counted.here = next;
     }
 
     /// Returns all figures as text.
@@ -139,7 +156,7 @@ fn add_in<M: Metric + Clone>(
     metric
 }
 
-/// Returns a histogram of durations from `first` seconds to 4^10 times as long.
+/// Returns a histogram of durations from `first` seconds to 4^9 times as long.
 fn durations(first: f64) -> Histogram {
     Histogram::new(exponential_buckets(first, 4.0, 10))
 }

@@ -118,8 +118,8 @@ impl Comparator {
 /// Penalty on embeddings and parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Regularizer {
-    /// Sum of cubed absolute values (Lacroix, Usunier, Obozinski 2018), or of cubed moduli for `complex_diagonal`: of
-    /// parameters, and of embeddings as they are compared, one side transformed, as in PBG.
+    /// Sum of cubed absolute values (Lacroix, Usunier, Obozinski 2018), or of cubed moduli for operators of two
+    /// components: of parameters, and of embeddings as they are compared, transformed by the operator, as in PBG.
     #[default]
     N3,
     /// The same penalty on parameters, and on embeddings as they are looked up, neither side transformed, as in the

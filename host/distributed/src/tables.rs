@@ -444,6 +444,7 @@ impl TableStore for ClusterTables {
             kept_on,
             replaced,
         } = self.settled(&buckets);
+        let told = self.files.append_events(&lines)?;
         let written = pbg_clock::now();
         let settlement = Settlement {
             pass,
@@ -452,7 +453,7 @@ impl TableStore for ClusterTables {
             next: Vec::new(),
             sums,
             loss,
-            told: self.files.append_events(&lines)?,
+            told,
             kept_on,
         };
         let record = match self.ledger.settle(settlement) {

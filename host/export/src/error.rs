@@ -30,6 +30,9 @@ pub enum ExportError {
         /// The owner.
         owner: Owner,
     },
+    /// A file would be replaced that does not belong to an earlier export for a model hub.
+    #[error("{} does not belong to an earlier export for a model hub; choose another folder, or remove it", .0.display())]
+    NoExport(PathBuf),
     /// A folder for a model hub cannot be written to an object store.
     #[error("{0} is in an object store; export to a folder on this machine, and upload that")]
     NotLocal(String),

@@ -6,17 +6,19 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pbg_checkpoint::ReadCheckpoint;
 use pbg_checkpoint::manifest::RunInfo;
-use pbg_dataset::Dataset;
-use pbg_files::owner::{self, OwnerKind};
+use pbg_checkpoint::{MANIFEST, ReadCheckpoint};
+use pbg_dataset::{Dataset, DatasetError};
+use pbg_files::owner::{self, Owner, OwnerKind};
 use pbg_files::{self as files, remote};
 
-use crate::ExportError;
+use crate::{ExportError, leftovers};
 
 /// Name of the card.
 const CARD: &str = "README.md";
-/// First lines of a card, by which an earlier export is recognised.
+/// Line in the metadata of a card by which an earlier export is recognised.
+const LIBRARY: &str = "library_name: pbg-host";
+/// First lines of a card.
 pub const CARD_BEGINNING: &str = "---\nlibrary_name: pbg-host\n";
 /// Folder of the names within the export.
 pub const NAMES: &str = "dataset";
@@ -48,18 +50,16 @@ pub fn write(
     admit(out, contents.overwrite)?;
     checkpoint.verify()?;
     files::create_folder(out)?;
-    let names = out.join(NAMES);
-    let staged = files::staged_name(&names);
-    files::remove_folder(&staged)?;
-    files::create_folder(&staged)?;
-    dataset.write_names(&staged)?;
-    // Without names, an interrupted export is not mistaken for a model.
-    files::remove_folder(&names)?;
-    files::rename(&staged, &names)?;
-    checkpoint.publish_as(out, contents.run)?;
+    let _lock = leftovers::lock(out)?;
+    // Without a manifest, an interrupted export is not mistaken for a model; by its card, it is recognised and replaced.
     files::replace(&out.join(CARD), contents.card.as_bytes())?;
-    files::sync_folder_of(&out.join(CARD))?;
-    let mut written = vec![out.join(CARD), out.join(pbg_checkpoint::MANIFEST)];
+    files::remove(&out.join(MANIFEST))?;
+    let names = out.join(NAMES);
+    files::remove_folder(&names)?;
+    files::create_folder(&names)?;
+    dataset.write_names(&names)?;
+    checkpoint.publish_as(out, contents.run)?;
+    let mut written = vec![out.join(CARD), out.join(MANIFEST)];
     let of_model = checkpoint.manifest().files.keys();
     written.extend(of_model.map(|name| out.join(name)));
     let of_names = Dataset::open(&names)?;
@@ -71,26 +71,42 @@ pub fn write(
 
 /// Checks that nothing but an earlier export of this kind is replaced.
 fn admit(out: &Path, overwrite: bool) -> Result<(), ExportError> {
-    let owner = owner::owner_of(out);
     let own = owner::resolve_path(out);
-    let is_itself = |found: &owner::Owner| {
-        found.kind == OwnerKind::Checkpoint && own.as_deref() == Some(&*found.path)
-    };
-    match owner {
-        None => Ok(()),
-        Some(owner) if is_itself(&owner) && is_export(out) => match overwrite {
-            true => Ok(()),
-            false => Err(ExportError::Exists(out.to_owned())),
-        },
-        Some(owner) => Err(ExportError::Inside {
-            path: out.to_owned(),
-            owner,
-        }),
+    let is_itself =
+        |found: &Owner| found.kind == OwnerKind::Checkpoint && own.as_deref() == Some(&*found.path);
+    let is_earlier = is_export(out);
+    match owner::owner_of(out) {
+        Some(owner) if !(is_earlier && is_itself(&owner)) => {
+            let path = out.to_owned();
+            return Err(ExportError::Inside { path, owner });
+        }
+        _ => {}
+    }
+    let paths = [CARD, MANIFEST, NAMES].map(|name| out.join(name));
+    let existing = paths
+        .into_iter()
+        .find(|path| fs::symlink_metadata(path).is_ok());
+    match existing {
+        Some(path) if !is_earlier => Err(ExportError::NoExport(path)),
+        Some(path) if !overwrite => Err(ExportError::Exists(path)),
+        _ => Ok(()),
     }
 }
 
-/// Whether a folder is an earlier export of this kind.
+/// Whether a folder is an earlier export of this kind, complete or not: its card says so, and its names, if there are
+/// any, belong to no dataset with edges.
 fn is_export(folder: &Path) -> bool {
-    let card = fs::read_to_string(folder.join(CARD));
-    card.is_ok_and(|card| card.starts_with(CARD_BEGINNING)) && Dataset::exists(&folder.join(NAMES))
+    let card = fs::read_to_string(folder.join(CARD)).unwrap_or_default();
+    let mut metadata = card
+        .lines()
+        .skip(1)
+        .take_while(|line| line.trim_end() != "---");
+    let is_card = card.starts_with("---") && metadata.any(|line| line.trim_end() == LIBRARY);
+    let names = folder.join(NAMES);
+    let has_edges = || match Dataset::open(&names) {
+        Ok(dataset) => !dataset.manifest().edge_sets.is_empty(),
+        Err(DatasetError::Missing(_)) => false,
+        Err(_) => true,
+    };
+    is_card && !has_edges()
 }

@@ -81,8 +81,10 @@ pub struct EpochPoint {
     #[serde(default)]
     pub commit_seconds: f64,
     /// Total bytes of partitions that entered the buffer.
+    #[serde(default)]
     pub bytes_read: u64,
     /// Total bytes of trained partitions that left the buffer.
+    #[serde(default)]
     pub bytes_written: u64,
     /// Total bytes written and read in fact.
     #[serde(default)]

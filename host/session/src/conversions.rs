@@ -113,9 +113,10 @@ impl From<ExportError> for Failure {
             ExportError::Dataset(cause) => return RunError::from(cause).into(),
             ExportError::Checkpoint(cause) => return RunError::from(cause).into(),
             ExportError::File(_) => FailureKind::Io,
-            ExportError::Exists { .. } | ExportError::Inside { .. } | ExportError::NotLocal(_) => {
-                FailureKind::Usage
-            }
+            ExportError::Exists { .. }
+            | ExportError::Inside { .. }
+            | ExportError::NoExport(_)
+            | ExportError::NotLocal(_) => FailureKind::Usage,
             ExportError::Busy { .. } => FailureKind::Locked,
             ExportError::Mismatch { .. } => FailureKind::Checkpoint,
             ExportError::Name { .. } => FailureKind::Data,

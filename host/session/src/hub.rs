@@ -1,11 +1,14 @@
 //! Export of a model as a folder for a model hub: its description without paths of this machine, and its card.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use pbg_checkpoint::ReadCheckpoint;
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
+use pbg_core::model::Operator;
 use pbg_dataset::Dataset;
 use pbg_export::hub::{self, HubContents};
 use pbg_model::{ResolvedConfig, StoredModel, TrainedModel};
@@ -33,6 +36,8 @@ pub fn export_to_hub(
     let config = portable(StoredModel::config_of(checkpoint)?);
     let text = config.to_toml();
     let text = text.map_err(|error| Failure::new(FailureKind::Internal, error))?;
+    // The folder is read with this text.
+    Config::parse(&text, "the configuration of the export", &[])?;
     let run = RunInfo {
         config: text,
         dataset_path: Some(hub::NAMES.to_owned()),
@@ -42,7 +47,7 @@ pub fn export_to_hub(
         title: title(out, resolved.config()),
         dataset: model.dataset,
         config: &config,
-        validated: last_validation(checkpoint.path()),
+        validated: validation_of(checkpoint),
     };
     let contents = HubContents {
         run,
@@ -52,36 +57,59 @@ pub fn export_to_hub(
     Ok(hub::write(model.dataset, checkpoint, contents, out)?)
 }
 
-/// Removes from a configuration what only this machine has: paths, addresses of other machines, and rights and
-/// checksums of plugins.
+/// Removes from a configuration what belongs to this machine and this run: paths, addresses of other machines, the
+/// processor, and parameters and rights of plugins, which may contain paths.
 fn portable(mut config: Config) -> Config {
     hub::NAMES.clone_into(&mut config.dataset);
     ".".clone_into(&mut config.checkpoint_path);
     config.distributed_init_method = None;
     config.distributed = Default::default();
-    config.plugins.grants.clear();
-    config.plugins.pins.clear();
+    (config.num_machines, config.num_partition_servers) = (1, 0);
+    (config.execution, config.workers) = (Default::default(), None);
+    config.plugins = Default::default();
     for name in [
         &mut config.bucket_order,
         &mut config.relation_sampler,
         &mut config.negative_sampler,
         &mut config.loss_fn,
     ] {
-        *name = without_folder(name);
+        *name = file_name(name);
     }
+    let names = operator_names(&config);
+    let renamed = |name: &String| names.get(name).unwrap_or(name).clone();
     for relation in &mut config.relations {
-        relation.operator = without_folder(&relation.operator);
+        relation.operator = renamed(&relation.operator);
     }
-    let formulas = std::mem::take(&mut config.formulas);
+    let formulas = config.formulas.iter();
     config.formulas = formulas
-        .into_iter()
-        .map(|(name, formula)| (without_folder(&name), formula))
+        .map(|(name, formula)| (renamed(name), formula.clone()))
         .collect();
     config
 }
 
+/// Returns a name without folders for each operator that is named by its path, different from those of all others.
+fn operator_names(config: &Config) -> BTreeMap<String, String> {
+    let used = config.relations.iter().map(|relation| &relation.operator);
+    let used: BTreeSet<&String> = used.chain(config.formulas.keys()).collect();
+    let (short, long): (Vec<&String>, Vec<&String>) =
+        used.into_iter().partition(|name| **name == file_name(name));
+    let mut taken: BTreeSet<String> = short.into_iter().cloned().collect();
+    let mut names = BTreeMap::new();
+    for name in long {
+        let file = file_name(name);
+        let numbered = (2..).map(|number| format!("{number}-{file}"));
+        let free = std::iter::once(file.clone())
+            .chain(numbered)
+            .find(|name| Operator::built_in(name).is_none() && !taken.contains(name));
+        let free = free.unwrap_or(file);
+        taken.insert(free.clone());
+        names.insert(name.clone(), free);
+    }
+    names
+}
+
 /// Returns the file name of a plugin that is named by its path, and other names as they are.
-fn without_folder(name: &str) -> String {
+fn file_name(name: &str) -> String {
     let file = Path::new(name).file_name();
     file.map_or_else(
         || name.to_owned(),
@@ -100,14 +128,32 @@ fn title(out: &Path, config: &Config) -> String {
     )
 }
 
-/// Returns the name of the edge set and the ranks of the last validation of a run; `None` if there was none or its
-/// events cannot be read.
-fn last_validation(folder: &Path) -> Option<(String, RankStats)> {
-    let lines = metrics::read(&folder.join(METRICS)).ok()?;
-    lines.into_iter().rev().find_map(|line| match line.event {
-        Event::Validated { edges, ranks, .. } => Some((edges, ranks)),
-        _ => None,
-    })
+/// Ranks of validation edges.
+struct Validation {
+    edges: String,
+    ranks: RankStats,
+}
+
+/// Returns the ranks of a checkpoint, if its last epoch was validated and the events of its run can be read.
+fn validation_of(checkpoint: &ReadCheckpoint) -> Option<Validation> {
+    let lines = metrics::read(&checkpoint.path().join(METRICS)).ok()?;
+    let (mut trained, mut found) = (0, None);
+    for line in lines {
+        match line.event {
+            Event::EpochFinished { epoch, .. } => trained = epoch + 1,
+            Event::Validated {
+                epochs,
+                edges,
+                ranks,
+                ..
+            } => found = Some((epochs, Validation { edges, ranks })),
+            Event::Committed { version, .. } if version >= checkpoint.version() => break,
+            _ => {}
+        }
+    }
+    found
+        .filter(|(epochs, _)| *epochs == trained)
+        .map(|(_, validation)| validation)
 }
 
 /// Card of a model in Markdown, with the metadata that hubs read.
@@ -115,7 +161,7 @@ struct Card<'a> {
     title: String,
     dataset: &'a Dataset,
     config: &'a Config,
-    validated: Option<(String, RankStats)>,
+    validated: Option<Validation>,
 }
 
 impl Card<'_> {
@@ -124,15 +170,16 @@ impl Card<'_> {
         let counts = self.dataset.manifest();
         let entities: u64 = counts.entities.values().map(|info| info.total()).sum();
         let relations = counts.relations.count;
-        let (title, dimension) = (plain(&self.title), self.config.dimension);
+        let title = plain(&self.title);
         let version = env!("CARGO_PKG_VERSION");
         let _written = write!(
             text,
-            "\n# {title}\n\nEmbeddings of {entities} entities and {relations} relations, with {dimension} numbers each, trained with \
-             pbg-host {version}.\n\n## Data\n\n| entity type | entities |\n|---|---:|\n"
+            "\n# {title}\n\nEmbeddings of {entities} entities and {relations} relations, trained with pbg-host {version}.\n\n## Data\n\n\
+             | entity type | entities | numbers per embedding |\n|---|---:|---:|\n"
         );
         for (name, info) in &counts.entities {
-            let _written = writeln!(text, "| {} | {} |", plain(name), info.total());
+            let dimension = self.config.entity_dimension(name);
+            let _written = writeln!(text, "| {} | {} | {dimension} |", plain(name), info.total());
         }
         text.push_str("\nThe edges are not part of this model.\n\n## Model\n\n| | |\n|---|---|\n");
         let facts = model_summary::model_summary(self.config, None);
@@ -142,10 +189,18 @@ impl Card<'_> {
         for (name, value) in facts {
             let _written = writeln!(text, "| {} | {} |", plain(&name), plain(&value));
         }
-        if let Some((edges, ranks)) = &self.validated {
+        if let Some(Validation { edges, ranks }) = &self.validated {
+            let how = match self.config.validation_filter().is_empty() {
+                true => "Ranks",
+                false => "Filtered ranks",
+            };
+            let among = match self.config.validation.candidates {
+                Some(count) => format!("{count} random entities"),
+                None => "all entities".to_owned(),
+            };
             let _written = write!(
                 text,
-                "\n## Figures\n\nFiltered ranks among all entities, both sides, edge set `{}` ({} edges):\n\n\
+                "\n## Figures\n\n{how} among {among}, both sides, edge set {} ({} edges):\n\n\
                  | MRR | Hits@1 | Hits@3 | Hits@10 |\n|---:|---:|---:|---:|\n| {:.4} | {:.4} | {:.4} | {:.4} |\n",
                 plain(edges),
                 ranks.count,
@@ -165,7 +220,7 @@ impl Card<'_> {
         text.push_str(
             "pipeline_tag: graph-ml\ntags:\n- graph-embeddings\n- knowledge-graph-embeddings\n- link-prediction\n",
         );
-        if let Some((edges, ranks)) = &self.validated {
+        if let Some(Validation { edges, ranks }) = &self.validated {
             let _written = write!(
                 text,
                 "model-index:\n- name: {}\n  results:\n  - task:\n      type: link-prediction\n    dataset:\n      name: {1}\n      \
@@ -195,12 +250,12 @@ import pbg_host
 
 model = pbg_host.Model("FOLDER")  # this folder
 model.neighbors("ENTITY")
-model.predict("ENTITY", "RELATION")
+model.predict(head="ENTITY", relation="RELATION")
 model.embeddings()
 ```
 
-On the command line, `pbg-host predict FOLDER --head ENTITY --relation RELATION`. Without pbg-host, `embeddings_*.safetensors` are
-read by the package safetensors; row by row, their names are in `dataset/entities_*.arrow`, sorted by partition and offset.
+On the command line, `pbg-host predict FOLDER --head ENTITY --relation RELATION`; `pbg-host export FOLDER --format npy --out ARRAYS`
+writes arrays with names for other tools.
 "#;
 
 /// Returns a text that Markdown shows as it is, also in a table.

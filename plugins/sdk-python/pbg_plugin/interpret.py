@@ -167,7 +167,11 @@ def _transformed(
             first = operands[0] * width
             values.append([float(x) for x in embedding[first : first + width]])
         elif op == "parameter":
-            values.append([float(x) for x in parameters[names[operands[0]]]])
+            name = names[operands[0]]
+            row = [float(x) for x in parameters[name]]
+            if len(row) != width:
+                raise ValueError(f"parameter {name} has {len(row)} numbers, and a component has {width}")
+            values.append(row)
         elif op == "constant":
             values.append([float(operands[0])] * width)
         elif op == "sum":

@@ -149,6 +149,8 @@ def trace_operator(operator: TracedOperator) -> Formula:
     lhs = operator.build_lhs(Embedding(formula))
     if lhs is not None:
         formula.lhs_outputs = _indices(formula, "build_lhs", lhs)
+        if not formula.lhs_outputs:
+            raise ValueError("build_lhs returned no outputs; return None to leave left entities as they are")
     return formula
 
 

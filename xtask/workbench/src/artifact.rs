@@ -12,7 +12,7 @@ mod table;
 use std::fs;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use xtask::repo::Repo;
 use xtask::{build, step};
@@ -39,6 +39,12 @@ impl OrdersArgs {
 /// Makes everything and compares it.
 pub(crate) fn run(repo: &Repo, args: &OrdersArgs) -> Result<()> {
     let started = Instant::now();
+    let names = orders::PARTS.map(|(name, _)| name);
+    ensure!(
+        names.iter().any(|name| args.wants(name)),
+        "no part has that in its name; the parts are {}",
+        names.join(", ")
+    );
     build::without_libtorch(repo)?;
     let folder = repo.target.join("artifact/orders");
     if folder.exists() {

@@ -206,6 +206,10 @@ fn transformed(
                 "rows of an even number of floats",
                 "the operator pairs coordinates, so the dimension must be even",
             ),
+            8 => (
+                "rows of a multiple of 8 floats",
+                "the operator groups coordinates by eight, so the dimension must be a multiple of 8",
+            ),
             _ => (
                 "rows of a multiple of 4 floats",
                 "the operator groups coordinates by four, so the dimension must be a multiple of 4",

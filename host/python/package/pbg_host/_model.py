@@ -386,7 +386,8 @@ class Model:
         """Returns the vector with which the question `(head, relation, ?)` or `(?, relation, tail)` compares its
         candidates: the embedding of the known entity, transformed by the operator of the relation if that applies to its
         side, as the comparator uses it (scaled to length 1 for `cos`). With static relations the operator transforms
-        right sides, so for `(head, relation, ?)` it transforms the candidates, not the vector."""
+        right sides, so for `(head, relation, ?)` it transforms the candidates, not the vector. An operator of both sides
+        transforms the vector and the candidates of either question."""
         if (head is None) == (tail is None):
             raise UsageError("query_vector: name the head or the tail, and the relation")
         known = name("head", head) if tail is None else name("tail", tail)
@@ -396,7 +397,8 @@ class Model:
     def operator(self, relation: str, /, asked: Literal["head", "tail"] = "tail") -> dict[str, Floats]:
         """Returns the parameters of the operator of a relation, by name, with which questions for its `asked` side are
         answered; a linear operator has a matrix. With static relations there is one operator for both questions, which
-        transforms right sides; with dynamic relations, one for each side, which transforms the side that is known."""
+        transforms right sides, or both; with dynamic relations, one for each side, which transforms the side that is
+        known."""
         if asked not in ("head", "tail"):
             raise UsageError(f"asked: {asked!r} is neither 'head' nor 'tail'")
         relations = self.relations()

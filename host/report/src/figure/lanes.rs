@@ -73,10 +73,15 @@ pub fn run_lanes(report: &RunReport) -> Option<Figure> {
     });
     let lanes: Vec<String> = lanes.flatten().collect();
     let mut caption = "Each bar is a trained bucket. Red bars are waits for partitions or edges that are long enough to be visible; white gaps \
-                       are waits for other trainers, for the ledger, or for the end of a pass. The lanes below show for \
-                       how long trained partitions were written, and how long the ledger then took to record them. The \
-                       times are those of each trainer's own clock."
+                       are waits for other trainers, for the ledger, or for the end of a pass. The times are \
+                       those of each trainer's own clock."
         .to_owned();
+    if !settlements.is_empty() {
+        caption.push_str(
+            " The lanes named settling show for how long trained partitions were written, and how long the ledger then \
+             took to record them.",
+        );
+    }
     if left_out > 0 {
         caption.push_str(&format!(
             " The figure shows the last {MOST_BUCKETS} buckets."

@@ -45,7 +45,8 @@ impl RunReport {
             .filter(|replayed| replayed.id.epoch == epoch)
         {
             let seconds: f64 = rows.iter().map(|row| row.seconds).sum();
-            let edges: u64 = rows.iter().map(|row| row.stats.count).sum();
+            // So that the simulated training takes as long as the measured one.
+            let edges: u64 = pass.edges.iter().sum();
             let rates = DeviceRates {
                 edges: (edges as f64 / seconds.max(1e-9)).max(1e-9),
                 ..*disk

@@ -282,8 +282,8 @@ fn study_arguments(repo: &Repo, folder: &Path) -> Result<String> {
     let dataset = folder.join("dataset");
     let keys = format!(
         "{STUDY} --set dataset={} --set checkpoint_path={}",
-        dataset.display(),
-        folder.join("model").display()
+        repo.short(&dataset),
+        repo.short(&folder.join("model"))
     );
     if !dataset.exists() {
         let sets = ["train", "valid", "test"];

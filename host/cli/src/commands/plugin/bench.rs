@@ -262,7 +262,8 @@ fn operator(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
     let formula = loading::operator(plugin, parameters)?;
     let budget = Duration::from_secs_f64(args.seconds);
     let mut rows = Vec::new();
-    for dimension in [100, 400] {
+    let components = formula.components();
+    for dimension in [100_usize, 400].map(|dimension| dimension.next_multiple_of(components)) {
         let sides = [("", Some(formula)), (" of the left side", formula.lhs())];
         for (of, formula) in sides {
             let Some(formula) = formula else { continue };
