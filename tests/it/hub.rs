@@ -63,7 +63,7 @@ fn an_exported_folder_answers_alone_and_names_no_place() {
     for part in [
         "---\nlibrary_name: pbg-host\n",
         "# hub\n",
-        "80 entities and 5 relations",
+        "80 entities and 4 relations",
         "| place | 80 | 16 |",
         "Filtered ranks among all entities",
         "| comparator | dot |",

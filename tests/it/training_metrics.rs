@@ -44,8 +44,8 @@ fn figures_of_a_run_grow_while_it_trains() {
     assert!(run.wait_until(|| {
         let said = place.read("stderr.txt");
         let found = said.split("http://").nth(1);
-        let found = found.and_then(|rest| rest.split("/metrics").next());
-        address = found.unwrap_or_default().to_owned();
+        let found = found.and_then(|rest| rest.split_once("/metrics"));
+        address = found.unwrap_or_default().0.to_owned();
         !address.is_empty()
     }));
     let trained = |text: &str| value(text, "pbg_host_edges_trained_total");

@@ -169,12 +169,15 @@ impl Card<'_> {
         let mut text = self.metadata();
         let counts = self.dataset.manifest();
         let entities: u64 = counts.entities.values().map(|info| info.total()).sum();
-        let relations = counts.relations.count;
+        let relations = match counts.relations.count {
+            1 => "1 relation".to_owned(),
+            count => format!("{count} relations"),
+        };
         let title = plain(&self.title);
         let version = env!("CARGO_PKG_VERSION");
         let _written = write!(
             text,
-            "\n# {title}\n\nEmbeddings of {entities} entities and {relations} relations, trained with pbg-host {version}.\n\n## Data\n\n\
+            "\n# {title}\n\nEmbeddings of {entities} entities and {relations}, trained with pbg-host {version}.\n\n## Data\n\n\
              | entity type | entities | numbers per embedding |\n|---|---:|---:|\n"
         );
         for (name, info) in &counts.entities {
