@@ -51,7 +51,6 @@ class Diagonal(pbg_plugin.TracedOperator):
 product = pbg_host.operator(Diagonal, factor=2.0)
 
 
-@pbg_host.operator
 class Projection(pbg_plugin.TracedOperator):
     """Both sides without their part along a vector (TransH); the right one is moved."""
 
@@ -68,6 +67,9 @@ class Projection(pbg_plugin.TracedOperator):
         return [projected - x.parameter("shift", "zero")]
 
 
+projection = pbg_host.operator(Projection)
+
+
 @pytest.fixture
 def graph(keys: Keys) -> Keys:
     pbg_host.import_edges(keys, edges={"train": edges(2000), "test": edges(100, 2)})
@@ -80,7 +82,7 @@ def with_operator(keys: Keys, operator: object) -> Keys:
 
 
 def test_operators_of_python_keep_the_contract() -> None:
-    for operator in (scales, turns, product, Projection):
+    for operator in (scales, turns, product, projection):
         assert isinstance(operator, pbg_host.OperatorFunction)
         found = {finding.promise: finding.outcome for finding in pbg_host.check_operator(operator)}
         promised = ("finite", "exact", "gradient", "embedding", "parameters")
@@ -88,8 +90,8 @@ def test_operators_of_python_keep_the_contract() -> None:
     assert scales.evaluate([1.0, 2.0], {"scale": [3.0, 0.5], "shift": [1.0, 0.0]}) == [4.0, 1.0]
     assert product.evaluate([3.0], {"diagonal": [0.5]}) == [3.0]
     vectors = {"along": [0.0, 2.0], "shift": [1.0, 1.0]}
-    assert Projection.evaluate([3.0, 4.0], vectors) == [2.0, -1.0]
-    assert Projection.evaluate_lhs([3.0, 4.0], vectors) == [3.0, 0.0]
+    assert projection.evaluate([3.0, 4.0], vectors) == [2.0, -1.0]
+    assert projection.evaluate_lhs([3.0, 4.0], vectors) == [3.0, 0.0]
     assert turns.evaluate([1.0, 0.0], {"angle": [math.pi / 2]}) == pytest.approx([0.0, 1.0])
 
 
