@@ -380,7 +380,7 @@ def test_a_report_has_page_and_trace(model: pbg_host.Model, tmp_path: Path) -> N
     told = pbg_host.report(model.config["checkpoint_path"], html=page, trace=trace)
     assert [epoch["epoch"] for epoch in told["epochs"]] == [0, 1]
     assert dict(told["summary"])["dimension"] == str(model.config["dimension"])
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     spans = json.loads(trace.read_text())["traceEvents"]
     trained = [span for span in spans if span["name"].startswith("bucket (")]
     assert len(trained) == len(told["buckets"]) and trained[0]["dur"] > 0
