@@ -84,6 +84,28 @@ pub struct SettlementRow {
     pub ledger_seconds: f64,
 }
 
+impl SettlementRow {
+    /// Returns the row for a line; `None` if it reports something else, or its trainer or time is missing.
+    fn of(line: &EventLine) -> Option<Self> {
+        let Event::BucketsSettled {
+            buckets,
+            write_seconds,
+            ledger_seconds,
+            ..
+        } = &line.event
+        else {
+            return None;
+        };
+        Some(Self {
+            trainer: line.trainer.clone()?,
+            at: line.at?,
+            buckets: buckets.clone(),
+            write_seconds: *write_seconds,
+            ledger_seconds: *ledger_seconds,
+        })
+    }
+}
+
 /// Trained epoch.
 #[derive(Clone, Debug, Serialize)]
 pub struct EpochRow {
@@ -149,25 +171,7 @@ impl RunReport {
                 trainer: line.trainer.clone(),
                 at: line.at,
             }),
-            Event::BucketsSettled {
-                buckets,
-                write_seconds,
-                ledger_seconds,
-                ..
-            } => self
-                .settlements
-                .extend(
-                    line.trainer
-                        .clone()
-                        .zip(line.at)
-                        .map(|(trainer, at)| SettlementRow {
-                            trainer,
-                            at,
-                            buckets: buckets.clone(),
-                            write_seconds: *write_seconds,
-                            ledger_seconds: *ledger_seconds,
-                        }),
-                ),
+            Event::BucketsSettled { .. } => self.settlements.extend(SettlementRow::of(line)),
             Event::EpochFinished {
                 epoch,
                 stats,

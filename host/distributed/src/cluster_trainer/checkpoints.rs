@@ -134,9 +134,21 @@ impl ClusterTrainer<'_> {
         }
         self.remove_signs(&signs)?;
         self.last_checkpoint = pbg_clock::now();
-        let seconds = pbg_clock::elapsed(started).as_secs_f64();
+        self.report_checkpoint(&manifest, pbg_clock::elapsed(started).as_secs_f64())?;
+        if let Some(epoch) = kept_epoch {
+            self.machine.emit(Event::Preserved { epoch });
+        }
+        Ok(true)
+    }
+
+    /// Reports the checkpoint of `manifest`, which took `seconds`.
+    fn report_checkpoint(
+        &mut self,
+        manifest: &CheckpointManifest,
+        seconds: f64,
+    ) -> Result<(), RunError> {
         let committed = Event::Committed {
-            version: cut.version,
+            version: manifest.version,
             seconds,
             writing_seconds: 0.0,
         };
@@ -150,11 +162,7 @@ impl ClusterTrainer<'_> {
             )
         });
         let lines = in_json(of_checkpoint)?;
-        self.files().append_metrics(&manifest, &lines)?;
-        if let Some(epoch) = kept_epoch {
-            self.machine.emit(Event::Preserved { epoch });
-        }
-        Ok(true)
+        Ok(self.files().append_metrics(manifest, &lines)?)
     }
 
     /// Checks that the record is consistent with the newest manifest. If the register was reset to an older record,
