@@ -148,7 +148,7 @@ impl CheckResult {
             .any(|key| !known(key) && nearest(key, keys()) == Some(&*field.key));
         self.placeholders.push(path.clone());
         if !misspelt {
-            let message = format!("missing: {}", lower_first(&field.doc));
+            let message = format!("missing: {}", lower_first(&field.doc()));
             self.problems.push(ConfigProblem::new(path, place, message));
         }
     }

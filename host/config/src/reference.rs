@@ -89,7 +89,7 @@ fn describe_section(section: &Section, installed: &StrategyNames, out: &mut Stri
             type_name(&field.spec),
             default(field),
             rule(field),
-            installed.describe(&field.key, &field.doc),
+            installed.describe(&field.key, &field.doc()),
         ];
         out.push_str(&format!(
             "| {} |\n",
@@ -100,7 +100,7 @@ fn describe_section(section: &Section, installed: &StrategyNames, out: &mut Stri
         if let ValueType::Choice(choices) = &field.spec.kind {
             out.push_str(&format!("\n`{}`:\n\n", field.key));
             for choice in choices {
-                out.push_str(&format!("* `\"{}\"`: {}\n", choice.name, choice.doc));
+                out.push_str(&format!("* `\"{}\"`: {}\n", choice.name, choice.doc()));
             }
         }
     }

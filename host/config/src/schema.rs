@@ -160,7 +160,7 @@ fn key_with_comment(
     out: &mut String,
 ) {
     out.push('\n');
-    let mut comment = installed.describe(&field.key, &field.doc);
+    let mut comment = installed.describe(&field.key, &field.doc());
     if let Some(unset) = &field.unset {
         comment.push_str(&format!(" Unset: {unset}."));
     }
@@ -171,7 +171,7 @@ fn key_with_comment(
     wrap_comment(&comment, out);
     if let ValueType::Choice(choices) = &field.spec.kind {
         for choice in choices {
-            wrap_comment(&format!("- {}: {}", choice.name, choice.doc), out);
+            wrap_comment(&format!("- {}: {}", choice.name, choice.doc()), out);
         }
     }
     let path = [section.path, &[field.key.as_str()]].concat().join(".");

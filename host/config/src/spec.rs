@@ -50,7 +50,15 @@ pub(super) enum ValueType {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Choice {
     pub(super) name: String,
-    pub(super) doc: String,
+    /// Description, in lines as the source has them.
+    lines: String,
+}
+
+impl Choice {
+    /// Returns the description on one line.
+    pub(super) fn doc(&self) -> String {
+        one_line(&self.lines)
+    }
 }
 
 /// Bounds of a number.
@@ -80,7 +88,8 @@ impl Range {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct KeySpec {
     pub(super) key: String,
-    pub(super) doc: String,
+    /// Description, in lines as the source has them.
+    lines: String,
     pub(super) spec: Spec,
     pub(super) required: bool,
     /// Value of the key when it is unset.
@@ -89,6 +98,13 @@ pub(super) struct KeySpec {
     pub(super) unset: Option<String>,
     /// Rules that involve other keys.
     pub(super) rule: Option<String>,
+}
+
+impl KeySpec {
+    /// Returns the description on one line.
+    pub(super) fn doc(&self) -> String {
+        one_line(&self.lines)
+    }
 }
 
 /// Returns the specification of the whole configuration.
@@ -160,23 +176,24 @@ fn read(schema: &Json, definitions: &Json) -> Spec {
         .any(|key| target[key].as_u64().is_some_and(|n| n > 0));
     let item = |schema: &Json| Box::new(read(schema, definitions));
     let bound = |key: &str| target[key].as_number()?.as_i128();
-    let kind = match types.iter().find(|t| **t != "null").copied() {
-        _ if choices(target).is_some() => ValueType::Choice(choices(target).unwrap_or_default()),
-        Some("boolean") => ValueType::Boolean,
-        Some("integer") => ValueType::Integer {
+    let value_type = types.iter().find(|t| **t != "null").copied();
+    let kind = match (choices(target), value_type) {
+        (Some(choices), _) => ValueType::Choice(choices),
+        (None, Some("boolean")) => ValueType::Boolean,
+        (None, Some("integer")) => ValueType::Integer {
             min: bound("minimum").unwrap_or(i128::MIN),
             max: bound("maximum").unwrap_or(i128::MAX),
         },
-        Some("number") => ValueType::Number {
+        (None, Some("number")) => ValueType::Number {
             range: range(target),
             single: target["format"] == "float",
         },
-        Some("string") => ValueType::Text { non_empty },
-        Some("array") => ValueType::List {
+        (None, Some("string")) => ValueType::Text { non_empty },
+        (None, Some("array")) => ValueType::List {
             item: item(&target["items"]),
             non_empty,
         },
-        Some("object") => match &target["properties"] {
+        (None, Some("object")) => match &target["properties"] {
             Json::Object(properties) => {
                 ValueType::Record(fields(properties, &target["required"], definitions))
             }
@@ -208,7 +225,7 @@ fn fields(
         .iter()
         .map(|(key, schema)| KeySpec {
             key: key.clone(),
-            doc: one_line(schema["description"].as_str().unwrap_or_default()),
+            lines: text(schema, "description").unwrap_or_default(),
             spec: read(schema, definitions),
             required: is_required(key),
             default: schema.get("default").filter(|d| !d.is_null()).cloned(),
@@ -223,7 +240,7 @@ fn choices(schema: &Json) -> Option<Vec<Choice>> {
     let choice = |name: &Json, doc: &Json| {
         Some(Choice {
             name: name.as_str()?.to_owned(),
-            doc: one_line(doc.as_str().unwrap_or_default()),
+            lines: doc.as_str().unwrap_or_default().to_owned(),
         })
     };
     if let Some(alternatives) = schema["oneOf"].as_array() {
