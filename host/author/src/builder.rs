@@ -5,6 +5,7 @@ mod component;
 mod javascript;
 mod python;
 mod rust;
+mod shared_builds;
 mod tool;
 
 use std::fs;
@@ -24,16 +25,17 @@ pub struct BuildOutput {
 }
 
 /// Builds the project in `folder` with the tools of its language, whose messages are written to standard error
-/// immediately. The component is `NAME.wasm` in the folder. A failed build does not change an existing one.
+/// immediately. The component is `NAME.wasm` in the folder. A failed build does not change an existing one. Rust projects
+/// compile their dependencies in the folder `shared`, if there is one.
 ///
 /// # Errors
 /// [`BuildError`]: there is no project, a tool is missing or fails, or the result is not a plugin.
-pub fn build(folder: &Path) -> Result<BuildOutput, BuildError> {
+pub fn build(folder: &Path, shared: Option<&Path>) -> Result<BuildOutput, BuildError> {
     let manifest = ProjectManifest::read(folder)?;
     let component = folder.join(format!("{}.wasm", manifest.name));
     let partial = folder.join(format!("{}.wasm.partial", manifest.name));
     match manifest.language {
-        Language::Rust => rust::build(folder, &partial)?,
+        Language::Rust => rust::build(folder, shared, &partial)?,
         Language::Python => python::build(folder, &manifest, &partial)?,
         Language::JavaScript => javascript::build(folder, &manifest, &partial)?,
         Language::C => c::build(folder, &manifest, &partial)?,

@@ -137,7 +137,9 @@ mod tests {
                 let files = own_files(&name, world, language);
                 let named = |part: &str| files.iter().any(|(path, _)| path.contains(part));
                 assert!(
-                    named("README.md") && named("plugin.toml"),
+                    named("README.md")
+                        && named("plugin.toml")
+                        && named(".github/workflows/plugin.yml"),
                     "{language} {world:?}"
                 );
                 assert!(files.len() >= 5, "{language} {world:?}: {files:?}");

@@ -118,7 +118,7 @@ pub(crate) fn create_project(
 #[pyfunction]
 pub(crate) fn build_project(py: Python<'_>, folder: PathBuf) -> PyResult<PathBuf> {
     work(py, |front| {
-        let component = pbg_author::build(&folder)?.component;
+        let component = pbg_author::build(&folder, None)?.component;
         let sandbox = plugins::cached(Limits::default(), front)?;
         let loaded: Result<_> = Ok(sandbox.open(PluginSource::File(component.clone()))?);
         loaded.map(|_| component)

@@ -1,4 +1,4 @@
-//! The folder in which compiled plugins are kept between runs.
+//! The folder in which what was compiled is kept between runs.
 
 use std::env;
 use std::path::PathBuf;
@@ -31,4 +31,10 @@ pub(crate) fn folder() -> Option<PathBuf> {
     };
     let caches = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
     Some(caches.join("pbg-host"))
+}
+
+/// Returns the folder in which Rust projects of plugins compile their dependencies, once for all of them.
+#[must_use]
+pub fn plugin_builds() -> Option<PathBuf> {
+    Some(folder()?.join("plugin-builds"))
 }

@@ -19,6 +19,7 @@ pub mod orders;
 pub mod plugins;
 pub mod stored_run;
 
+pub use cache::plugin_builds;
 pub use failure::{Failure, Result};
 pub use front::FrontEnd;
 pub use kind::FailureKind;

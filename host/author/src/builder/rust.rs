@@ -6,6 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::component::componentize;
+use super::shared_builds::SharedBuilds;
 use super::tool;
 use crate::error::BuildError;
 
@@ -14,19 +15,34 @@ const TARGET: &str = "wasm32-unknown-unknown";
 const CARGO: &str = "install Rust with rustup (https://rustup.rs), then \
     `rustup target add wasm32-unknown-unknown`";
 
-/// Builds the project in `folder` into `component`.
-pub(crate) fn build(folder: &Path, component: &Path) -> Result<(), BuildError> {
+/// Builds the project in `folder` into `component`. Dependencies are compiled in the folder `shared`, if it is given and
+/// free.
+pub(crate) fn build(
+    folder: &Path,
+    shared: Option<&Path>,
+    component: &Path,
+) -> Result<(), BuildError> {
+    let shared = shared.and_then(SharedBuilds::open_unless_chosen);
+    let module = compile(folder, shared.as_ref())?;
+    componentize(&module, component)
+}
+
+/// Compiles the project in `folder`, and returns the path of the module.
+fn compile(folder: &Path, shared: Option<&SharedBuilds>) -> Result<PathBuf, BuildError> {
     let cargo = tool::find("cargo", &[], CARGO)?;
-    let mut command = Command::new(cargo);
+    let mut command = Command::new(&cargo);
     command.args(["build", "--release", "--target", TARGET]);
     command.arg("--message-format=json-render-diagnostics");
+    if let Some(shared) = shared {
+        shared.prepare(&cargo, folder, TARGET)?;
+        shared.arrange(&mut command);
+    }
     let messages = tool::output(&mut command, folder)?;
-    let module = module(&messages).ok_or_else(|| BuildError::NoOutput {
+    module(&messages).ok_or_else(|| BuildError::NoOutput {
         command: tool::line(&command),
         expected: "WebAssembly module; does Cargo.toml have `crate-type = [\"cdylib\"]`?"
             .to_owned(),
-    })?;
-    componentize(&module, component)
+    })
 }
 
 /// Returns the last module in Cargo's messages; those of dependencies come before it.
@@ -45,7 +61,69 @@ fn module(messages: &[u8]) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, File};
+    use std::time::{Duration, SystemTime};
+
     use super::*;
+
+    /// Writes a project whose module contains a text.
+    fn project(folder: &Path, text: &str, written: SystemTime) -> PathBuf {
+        let manifest = "[package]\nname = \"order\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\"]\n\
+                        [dependencies]\nlibrary = { path = \"library\" }\n[workspace]\n";
+        let library = "[package]\nname = \"library\"\nedition = \"2024\"\n";
+        let constant = format!("pub static TEXT: [u8; {}] = *b{text:?};", text.len());
+        let export = "#[unsafe(no_mangle)]\npub extern \"C\" fn text() -> *const u8 { library::TEXT.as_ptr() }";
+        for (path, content) in [
+            ("Cargo.toml", manifest),
+            ("src/lib.rs", export),
+            ("library/Cargo.toml", library),
+            ("library/src/lib.rs", &constant),
+        ] {
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, content).unwrap();
+            File::options()
+                .write(true)
+                .open(&path)
+                .and_then(|file| file.set_modified(written))
+                .unwrap();
+        }
+        folder.to_owned()
+    }
+
+    #[test]
+    fn projects_of_one_name_are_not_taken_for_each_other() {
+        let scratch = tempfile::tempdir().unwrap();
+        let shared = scratch.path().join("shared");
+        let now = SystemTime::now();
+        let old = now - Duration::from_secs(86_400);
+        let projects =
+            [("a", "the first", now), ("b", "the other", old)].map(|(folder, text, written)| {
+                (project(&scratch.path().join(folder), text, written), text)
+            });
+        for (folder, text) in [&projects[0], &projects[1], &projects[1], &projects[0]] {
+            let shared = SharedBuilds::open(&shared).unwrap();
+            let module = fs::read(compile(folder, Some(&shared)).unwrap()).unwrap();
+            let has = |text: &str| {
+                module
+                    .windows(text.len())
+                    .any(|part| part == text.as_bytes())
+            };
+            assert!(has(text), "{text}");
+            for (_, other) in projects.iter().filter(|(_, other)| other != text) {
+                assert!(!has(other), "{other} instead of {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_project_at_a_time_uses_the_shared_folder() {
+        let scratch = tempfile::tempdir().unwrap();
+        let first = SharedBuilds::open(scratch.path()).unwrap();
+        assert!(SharedBuilds::open(scratch.path()).is_none());
+        drop(first);
+        assert!(SharedBuilds::open(scratch.path()).is_some());
+    }
 
     #[test]
     fn the_module_is_the_one_that_cargo_names_last() {

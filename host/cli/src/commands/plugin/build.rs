@@ -16,7 +16,8 @@ use super::loading::sandbox;
 /// Build the project of a plugin as a component.
 ///
 /// Calls the tools of the project's language and shows their messages, encodes their output as a component, and loads
-/// it with the default parameters to find errors.
+/// it with the default parameters to find errors. Projects in Rust compile their dependencies in a folder that all of
+/// them share (PBG_HOST_CACHE), unless a variable of Cargo names another one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +41,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             "building {name} with its {language} interpreter, which takes a few seconds"
         ));
     }
-    let built = pbg_author::build(&args.folder)?;
+    let shared = pbg_session::plugin_builds();
+    let built = pbg_author::build(&args.folder, shared.as_deref())?;
     let shown = shortest(&built.component);
     let opened = sandbox(limits, terminal)?.open(PluginSource::File(built.component));
     let plugin = opened.map_err(|error| with_export_hint(error.into(), &manifest))?;
