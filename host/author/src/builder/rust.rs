@@ -62,12 +62,12 @@ fn module(messages: &[u8]) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use std::fs::{self, File};
-    use std::time::{Duration, SystemTime};
+    use std::time::SystemTime;
 
     use super::*;
 
-    /// Writes a project whose module contains a text.
-    fn project(folder: &Path, text: &str, written: SystemTime) -> PathBuf {
+    /// Writes a project whose module contains a text. Its files are of 1970 if they are `old`.
+    fn project(folder: &Path, text: &str, old: bool) -> PathBuf {
         let manifest = "[package]\nname = \"order\"\nedition = \"2024\"\n[lib]\ncrate-type = [\"cdylib\"]\n\
                         [dependencies]\nlibrary = { path = \"library\" }\n[workspace]\n";
         let library = "[package]\nname = \"library\"\nedition = \"2024\"\n";
@@ -82,11 +82,10 @@ mod tests {
             let path = folder.join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(&path, content).unwrap();
-            File::options()
-                .write(true)
-                .open(&path)
-                .and_then(|file| file.set_modified(written))
-                .unwrap();
+            if old {
+                let file = File::options().write(true).open(&path).unwrap();
+                file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+            }
         }
         folder.to_owned()
     }
@@ -95,12 +94,8 @@ mod tests {
     fn projects_of_one_name_are_not_taken_for_each_other() {
         let scratch = tempfile::tempdir().unwrap();
         let shared = scratch.path().join("shared");
-        let now = SystemTime::now();
-        let old = now - Duration::from_secs(86_400);
-        let projects =
-            [("a", "the first", now), ("b", "the other", old)].map(|(folder, text, written)| {
-                (project(&scratch.path().join(folder), text, written), text)
-            });
+        let projects = [("a", "the first", false), ("b", "the other", true)]
+            .map(|(folder, text, old)| (project(&scratch.path().join(folder), text, old), text));
         for (folder, text) in [&projects[0], &projects[1], &projects[1], &projects[0]] {
             let shared = SharedBuilds::open(&shared).unwrap();
             let module = fs::read(compile(folder, Some(&shared)).unwrap()).unwrap();
