@@ -1,6 +1,7 @@
 //! Searchable site of the documentation: the pages of docs/, with docs/SUMMARY.md as the table of contents, and pages
 //! generated from the program and the SDK.
 
+mod gallery;
 mod generated;
 mod links;
 mod pages;

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::gallery;
 use super::pages::{read, save};
 use xtask::repo::Repo;
 use xtask::step;
@@ -38,9 +39,12 @@ pub(super) fn write(repo: &Repo, source: &Path) -> Result<()> {
         &source.join(SDK),
         "# The SDK for plugins in Rust\n\nEvery type and function: [pbg_plugin_sdk](rust/pbg_plugin_sdk/index.html).\n",
     )?;
+    gallery::write(repo, source)?;
     let contents = source.join("SUMMARY.md");
-    let listed =
-        format!("- [Commands]({COMMANDS})\n- [The SDK for plugins in Rust]({SDK})\n{BEFORE}");
+    let listed = format!(
+        "- [Commands]({COMMANDS})\n- [Standard plugins]({})\n- [The SDK for plugins in Rust]({SDK})\n{BEFORE}",
+        gallery::PAGE
+    );
     let text = read(&contents)?.replacen(BEFORE, &listed, 1);
     save(&contents, text)
 }
