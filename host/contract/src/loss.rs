@@ -1,6 +1,7 @@
 //! Checks of a loss.
 
 mod direction;
+mod parts;
 mod scores;
 mod update;
 
@@ -25,6 +26,8 @@ pub struct TracedLossInfo {
     update_every: Option<NonZeroU32>,
     /// Parameters that `update` changes.
     parameters: Vec<LossParameter>,
+    /// The graph itself.
+    graph: Option<LossGraph>,
 }
 
 impl TracedLossInfo {
@@ -35,6 +38,7 @@ impl TracedLossInfo {
             stops_gradient: graph.stops_gradient(),
             update_every: graph.update_every(),
             parameters: graph.parameters().to_vec(),
+            graph: Some(graph.clone()),
         }
     }
 }
@@ -57,6 +61,15 @@ pub fn check_loss(loss: &dyn Loss, formula: &TracedLossInfo) -> ContractReport {
         }
     }
     report.add_promise("direction", tried.and_then(|()| directions.judged()));
+    if let Some(graph) = &formula.graph {
+        if !graph.parameters().is_empty() {
+            report.add_promise("parameters", parts::parameters(graph));
+        }
+        let idle = parts::idle(graph);
+        if !idle.is_empty() {
+            report.add_note("idle", idle.join("\n"));
+        }
+    }
     report
 }
 

@@ -3,6 +3,7 @@
 mod bench;
 mod build;
 mod check;
+mod influence;
 mod inspect;
 mod list;
 mod loading;

@@ -2,7 +2,7 @@
 
 use pbg_core::strategy::LossWorker;
 
-use super::scores::{evaluate, ordinary};
+use super::scores::{ScoreRows, evaluate, ordinary};
 
 /// Factors for ordinary scores: a loss may have no gradient for scores far from its margins.
 const SCALES: [f32; 4] = [1.0, 10.0, 100.0, 1000.0];
@@ -22,6 +22,16 @@ pub(super) struct LossDirections {
     negatives: Signs,
 }
 
+/// Returns ordinary scores of several magnitudes.
+pub(super) fn scaled_scores() -> impl Iterator<Item = ScoreRows> {
+    SCALES.into_iter().map(|scale| {
+        let mut rows = ordinary(25, 8);
+        let scores = rows.positive.iter_mut().chain(&mut rows.negative);
+        scores.for_each(|score| *score *= scale);
+        rows
+    })
+}
+
 impl Signs {
     fn count(&mut self, derivatives: &[f32]) {
         for &derivative in derivatives {
@@ -36,15 +46,18 @@ impl Signs {
     const fn all(&self) -> usize {
         self.rises + self.falls + self.flat
     }
+
+    /// Whether almost no derivative is other than 0.
+    const fn are_almost_flat(&self) -> bool {
+        let reached = self.rises + self.falls;
+        reached > 0 && 40 * reached < self.all()
+    }
 }
 
 impl LossDirections {
     /// Counts the signs of the derivatives of `loss` on scores of several magnitudes.
     pub(super) fn add(&mut self, loss: &mut dyn LossWorker) -> Result<(), String> {
-        for scale in SCALES {
-            let mut rows = ordinary(25, 8);
-            let scores = rows.positive.iter_mut().chain(&mut rows.negative);
-            scores.for_each(|score| *score *= scale);
+        for rows in scaled_scores() {
             let found = evaluate(loss, &rows)?;
             self.positives.count(&found.positive);
             self.negatives.count(&found.negative);
@@ -85,6 +98,15 @@ impl LossDirections {
                 negatives.falls,
                 negatives.all()
             ));
+        }
+        for (signs, of) in [(positives, "positives"), (negatives, "negatives")] {
+            if signs.are_almost_flat() {
+                broken.push(format!(
+                    "a gradient reaches {} of {} {of} only: training hardly ever moves the others",
+                    signs.rises + signs.falls,
+                    signs.all()
+                ));
+            }
         }
         if !broken.is_empty() {
             return Err(broken.join("\n"));
@@ -148,6 +170,32 @@ mod tests {
             assert!(said.iter().all(|words| broken.contains(words)), "{broken}");
             assert_eq!(broken.lines().count(), said.len(), "{broken}");
         }
+    }
+
+    /// A loss with a gradient only where the positive's score is above a threshold.
+    struct Above(f32);
+
+    impl LossWorker for Above {
+        fn evaluate(&mut self, scores: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
+            for (gradient, &score) in scores.positive_gradient.iter_mut().zip(scores.positive) {
+                *gradient = if score > self.0 { -1.0 } else { 0.0 };
+            }
+            scores.negative.fill(1.0);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_gradient_that_is_zero_almost_everywhere_is_found() {
+        let judged = |threshold: f32| {
+            let mut directions = LossDirections::default();
+            directions.add(&mut Above(threshold))?;
+            directions.judged()
+        };
+        judged(0.5).unwrap();
+        // Scores of 2000 at most: few are above.
+        let broken = judged(1750.0).unwrap_err();
+        assert!(broken.contains("of 100 positives only"), "{broken}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::kind::FailureKind;
 use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
+use super::influence::without_influence;
 use super::loading::{self, open, sandbox};
 
 /// Check on many inputs that a plugin keeps the promises that the host requires.
@@ -64,6 +65,10 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let parameters = Value::Object(args.parameters.iter().cloned().collect());
     // Invalid parameters are an error of the user, not a broken promise.
     let mut report = tried(&plugin, &parameters)?;
+    let idle = without_influence(&plugin, &parameters);
+    if !idle.is_empty() {
+        report.add_note("parameters", idle.join("\n"));
+    }
     report.add_note(
         "memory",
         format_args!(
