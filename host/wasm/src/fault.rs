@@ -72,22 +72,69 @@ pub(crate) fn causes(error: &wasmtime::Error) -> String {
 }
 
 fn explain(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> String {
-    let mut text = cause(error, limits);
+    let lines: Vec<&str> = log.tail().collect();
+    let is_trap = error.downcast_ref() == Some(&Trap::UnreachableCodeReached);
+    let (panicked, lines) = match Panic::last_of(&lines).filter(|_| is_trap) {
+        Some((panic, before)) => (Some(panic), before),
+        None => (None, &lines[..]),
+    };
+    let mut text = panicked.map_or_else(|| cause(error, limits), |panic| panic.to_string());
     if let Some(trace) = error
         .downcast_ref::<WasmBacktrace>()
         .filter(|t| !t.frames().is_empty())
     {
         let _ = write!(text, "\n  in {}", frames(trace));
     }
-    let lines: Vec<&str> = log.tail().collect();
     if !lines.is_empty() {
         text.push_str("\n  its last log lines:");
     }
-    for line in counted(&lines) {
+    for line in counted(lines) {
         let _ = write!(text, "\n    {line}");
     }
     text
 }
+
+/// A panic in Rust, as the SDK logs it.
+struct Panic {
+    message: String,
+    file: String,
+    line: String,
+}
+
+impl Panic {
+    /// Returns the panic with which a log ends, and the lines before it. Its first line is `panicked at FILE:LINE:COLUMN:`,
+    /// and the others are the message.
+    fn last_of<'l>(lines: &'l [&'l str]) -> Option<(Self, &'l [&'l str])> {
+        let first = lines.iter().rposition(|line| line.starts_with(PANICKED))?;
+        let (before, panic) = lines.split_at(first);
+        let (place, message) = panic.split_first()?;
+        let mut parts = place
+            .strip_prefix(PANICKED)?
+            .trim_end_matches(':')
+            .rsplitn(3, ':');
+        let (_column, line, file) = (parts.next()?, parts.next()?, parts.next()?);
+        let panic = Self {
+            message: message.join(" "),
+            file: file.to_owned(),
+            line: line.to_owned(),
+        };
+        Some((panic, before))
+    }
+}
+
+impl std::fmt::Display for Panic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            message,
+            file,
+            line,
+        } = self;
+        write!(f, "panicked: {message} ({file}, line {line})")
+    }
+}
+
+/// Beginning of the text of a panic.
+const PANICKED: &str = "panicked at ";
 
 /// Returns each text once instead of several times in a row, with the number of times.
 fn counted<T: AsRef<str> + PartialEq>(texts: &[T]) -> Vec<String> {
@@ -114,7 +161,11 @@ fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
     // Wasmtime reports these only as texts.
     let chain = causes(error);
     if chain.contains("fuel allocated for hostcalls has been exhausted") {
-        return "passed the host more data than any valid answer has; it was not copied".to_owned();
+        return format!(
+            "passed the host more data than any valid answer has; it was not copied (the most for any call is \
+             plugins.limits.result_mib, {} MiB)",
+            limits.result_bytes >> 20
+        );
     }
     if chain.contains("handle limit") {
         return format!(
@@ -196,6 +247,24 @@ const PANICKING: [&str; 5] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_told_with_its_line() {
+        let logged = [
+            "before",
+            "panicked at src/lib.rs:38:45:",
+            "index out of bounds: the len is 0 but the index is 4",
+        ];
+        let (panic, before) = Panic::last_of(&logged).unwrap();
+        assert_eq!(
+            panic.to_string(),
+            "panicked: index out of bounds: the len is 0 but the index is 4 (src/lib.rs, line 38)"
+        );
+        assert_eq!(before, ["before"]);
+        for other in [&["panicked at home"][..], &["nothing"], &[]] {
+            assert!(Panic::last_of(other).is_none(), "{other:?}");
+        }
+    }
 
     #[test]
     fn frames_start_at_the_plugin_and_count_repetition() {

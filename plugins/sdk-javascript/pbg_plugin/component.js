@@ -117,15 +117,23 @@ function begin(Plugin, write, length) {
   return { plugin, metadata: metadataOf(Plugin), configure };
 }
 
-// An error of the author's code becomes a text for the user, and its stack becomes log lines.
+// An error of the author's code becomes a text for the user with the author's line, and its stack becomes log lines.
 function call(run) {
   try {
     return run();
   } catch (error) {
     if (error instanceof Refused) throw error.message;
     log.error(error?.stack || 'no stack');
-    throw String(error);
+    throw told(error);
   }
+}
+
+// Describes an error and the innermost line of the author's code: frames are `at NAME (/FILE:LINE:COLUMN)`.
+function told(error) {
+  const frames = String(error?.stack ?? '').split('\n');
+  const places = frames.map((frame) => frame.match(/at (\S+) \(\/(.+):(\d+):\d+\)/));
+  const author = places.find((place) => place && !place[2].startsWith('pbg_plugin/'));
+  return author ? `${error} (${author[2]}, line ${author[3]}, in ${author[1]})` : String(error);
 }
 
 // Converts a pass to the class that authors use.
