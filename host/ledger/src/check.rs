@@ -20,6 +20,7 @@ impl LedgerRecord {
     /// Returns the first inconsistency.
     pub fn check(&self) -> Result<(), DamagedRecord> {
         self.terms.check().map_err(DamagedRecord)?;
+        self.check_counts().map_err(DamagedRecord)?;
         self.check_work().map_err(DamagedRecord)?;
         self.check_files().map_err(DamagedRecord)?;
         self.check_trainers().map_err(DamagedRecord)?;

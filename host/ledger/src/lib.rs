@@ -47,6 +47,7 @@
 mod buckets;
 mod check;
 mod checkpoints;
+mod counts;
 mod cuts;
 mod error;
 mod event_log;
