@@ -78,8 +78,8 @@ pub struct ObservedBatches {
 impl ObservedBatches {
     /// Adds other batches.
     pub fn add(&mut self, other: &Self) {
-        self.batches += other.batches;
-        self.edges += other.edges;
+        self.batches = self.batches.saturating_add(other.batches);
+        self.edges = self.edges.saturating_add(other.edges);
         self.loss += other.loss;
     }
 

@@ -6,7 +6,14 @@ use pbg_ledger::{MAX_TRAINERS, Token};
 use super::shard::{BlockShape, CountedMessages, RowUpdates};
 
 /// Largest number of trainers whose messages are counted in a sum: those of a run, and some that have left it.
-const MOST_COUNTED: usize = 4 * MAX_TRAINERS;
+pub(super) const MOST_COUNTED: usize = 4 * MAX_TRAINERS;
+
+/// Greatest number of a message, a settlement or a version. No run reaches it, and adding to it does not overflow.
+const MAX_NUMBER: u64 = 1 << 62;
+/// Greatest number of batches or edges that one message may count.
+const MAX_OBSERVED: u64 = 1 << 48;
+/// Greatest loss that one message may count, so that sums of many are finite.
+const MAX_LOSS: f64 = 1e290;
 
 /// Encoder that appends to its buffer.
 #[derive(Default)]
@@ -87,6 +94,11 @@ impl<'a> Decoder<'a> {
         Some(u64::from_le_bytes(*first))
     }
 
+    /// Reads the number of a message, a settlement or a version.
+    pub(super) fn number(&mut self) -> Option<u64> {
+        self.long().filter(|number| *number <= MAX_NUMBER)
+    }
+
     /// Returns the remaining bytes.
     pub(super) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.0)
@@ -104,23 +116,24 @@ impl<'a> Decoder<'a> {
             .then_some(values)
     }
 
-    /// Reads a finite number.
-    pub(super) fn double(&mut self) -> Option<f64> {
+    /// Reads a loss, which must be finite and not so large that a sum would not be.
+    fn double(&mut self) -> Option<f64> {
         let number = f64::from_bits(self.long()?);
-        number.is_finite().then_some(number)
+        (number.abs() <= MAX_LOSS).then_some(number)
     }
 
     pub(super) fn observed(&mut self) -> Option<ObservedBatches> {
+        let mut count = || self.long().filter(|count| *count <= MAX_OBSERVED);
         Some(ObservedBatches {
-            batches: self.long()?,
-            edges: self.long()?,
+            batches: count()?,
+            edges: count()?,
             loss: self.double()?,
         })
     }
 
     /// Reads the state of a loss that must have `parameters` parameters.
     pub(super) fn loss(&mut self, parameters: usize) -> Option<LossState> {
-        let (step, edges, loss) = (self.long()?, self.long()?, self.double()?);
+        let (step, edges, loss) = (self.number()?, self.number()?, self.double()?);
         if self.int()? as usize != parameters {
             return None;
         }
@@ -146,7 +159,7 @@ impl<'a> Decoder<'a> {
         if count > MOST_COUNTED {
             return None;
         }
-        let one = |_| Some((Token(self.long()?), self.long()?));
+        let one = |_| Some((Token(self.long()?), self.number()?));
         (0..count).map(one).collect()
     }
 

@@ -87,7 +87,7 @@ impl LossShard {
     pub(super) fn decode(bytes: &[u8], parameters: usize) -> Option<Self> {
         let mut reader = Decoder(bytes);
         let sums = Self {
-            version: reader.long()?.checked_add(1)?,
+            version: reader.number()? + 1,
             counted: reader.counted()?,
             pending: reader.observed()?,
             state: reader.loss(parameters)?,

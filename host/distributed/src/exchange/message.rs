@@ -168,18 +168,18 @@ impl SignedRequest {
                 let block = reader.int()?;
                 PeerRequest::Exchange {
                     block,
-                    version: reader.long()?,
-                    number: reader.long()?,
+                    version: reader.number()?,
+                    number: reader.number()?,
                     settlements: SettlementCounts {
-                        begun: reader.long()?,
-                        applied: reader.long()?,
+                        begun: reader.number()?,
+                        applied: reader.number()?,
                     },
                     rows: reader.all_rows(shape(block)?)?,
                 }
             }
             LOSS => PeerRequest::Loss {
                 block: reader.int()?,
-                number: reader.long()?,
+                number: reader.number()?,
                 observed: reader.observed()?,
             },
             WHICH_HELD => PeerRequest::WhichHeld(reader.ints(MOST_BLOCKS)?),
@@ -249,19 +249,19 @@ impl PeerReply {
             NOT_READY => Self::NotReady,
             LEAVING => Self::Leaving,
             PIECE => Self::State(Piece {
-                version: reader.long()?,
+                version: reader.number()?,
                 pieces: reader.int()?,
                 bytes: reader.rest().to_vec(),
             }),
             NOT_HELD => {
                 let mut blocks = Vec::new();
                 while !reader.0.is_empty() {
-                    blocks.push((reader.int()?, reader.long()?));
+                    blocks.push((reader.int()?, reader.number()?));
                 }
                 Self::NotHeld(blocks)
             }
             SUMS => Self::Sums {
-                version: reader.long()?,
+                version: reader.number()?,
                 counted: reader.counted()?,
                 rows: reader.all_rows(kind.shape())?,
             },
@@ -271,14 +271,16 @@ impl PeerReply {
                 };
                 Self::Loss {
                     is_whole: reader.byte()? == 1,
-                    version: reader.long()?,
+                    version: reader.number()?,
                     counted: reader.counted()?,
                     state: reader.loss(parameters)?,
                 }
             }
             _ => return None,
         };
-        reader.0.is_empty().then_some(reply)
+        let is_piece = |piece: &Piece| piece.bytes.len() <= PIECE_BYTES;
+        let is_sized = !matches!(&reply, Self::State(piece) if !is_piece(piece));
+        (is_sized && reader.0.is_empty()).then_some(reply)
     }
 }
 

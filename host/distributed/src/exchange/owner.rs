@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 
 use pbg_ledger::Token;
 
-use super::encoding::{Decoder, Encoder};
+use super::encoding::{Decoder, Encoder, MOST_COUNTED};
 use super::message::PeerReply;
 use super::shard::{BlockShape, CountedMessages, RowUpdates, version_after_loss};
 use crate::ledger::SettlementCounts;
+
+/// Most settlements of a trainer whose additions are kept apart: those before the settlement in progress, those in it, and
+/// those after it, and one more.
+pub(super) const MOST_UNSETTLED: usize = 4;
 
 /// A block's sum over the additions of all trainers, at its owner.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,19 +79,51 @@ impl BlockSums {
     }
 
     /// Counts a message, and returns the rows that its sender lacks. `takes_part` returns whether a trainer is part of
-    /// the run.
+    /// the run. A message that no trainer sends is refused: one with more settlements in progress than a trainer has, or
+    /// with which a sum would no longer be finite.
     pub(super) fn exchange(
         &mut self,
         message: &ExchangeRequest,
         takes_part: impl Fn(&Token) -> bool,
     ) -> PeerReply {
         self.drop_lost(takes_part);
+        if !self.is_countable(message) {
+            return PeerReply::NotMine;
+        }
         self.add(message);
         PeerReply::Sums {
             version: self.version,
             counted: self.from.iter().map(|(t, c)| (*t, c.number)).collect(),
             rows: self.since(message.version),
         }
+    }
+
+    /// Whether a message is one that a trainer sends.
+    fn is_countable(&self, message: &ExchangeRequest) -> bool {
+        let SettlementCounts { begun, applied } = message.settlements;
+        let none = Contribution::default();
+        let contribution = self.from.get(&message.from).unwrap_or(&none);
+        if message.number <= contribution.number {
+            return true;
+        }
+        let open = contribution.unsettled.range(applied..);
+        let others = open.filter(|(number, _)| **number != begun).count();
+        let mut rows = message.rows.iter();
+        let is_finite = |(row, added): (&u32, &Vec<f32>)| {
+            let at = *row as usize * self.shape.width;
+            let unsettled = contribution
+                .unsettled
+                .get(&begun)
+                .and_then(|of| of.get(row));
+            let sums = self.values[at..].iter().zip(added);
+            let sums_are = sums.map(|(sum, value)| sum + value).all(f32::is_finite);
+            let unsettled = unsettled.into_iter().flatten().zip(added);
+            sums_are
+                && unsettled
+                    .map(|(sum, value)| sum + value)
+                    .all(f32::is_finite)
+        };
+        applied <= begun && others < MOST_UNSETTLED && rows.all(is_finite)
     }
 
     fn add(&mut self, message: &ExchangeRequest) {
@@ -172,14 +208,22 @@ impl BlockSums {
     pub(super) fn decode(bytes: &[u8], shape: BlockShape) -> Option<Self> {
         let mut reader = Decoder(bytes);
         // The version differs from the previous owner's, so that every trainer receives all rows once.
-        let version = reader.long()?.checked_add(1)?;
+        let version = reader.number()? + 1;
         let values = reader.floats(shape.rows * shape.width)?;
         let mut from = BTreeMap::new();
-        for _ in 0..reader.int()? {
-            let (token, number) = (Token(reader.long()?), reader.long()?);
+        let trainers = reader.int()? as usize;
+        if trainers > MOST_COUNTED {
+            return None;
+        }
+        for _ in 0..trainers {
+            let (token, number) = (Token(reader.long()?), reader.number()?);
             let mut unsettled = BTreeMap::new();
-            for _ in 0..reader.int()? {
-                let (begun, rows) = (reader.long()?, reader.int()? as usize);
+            let settlements = reader.int()? as usize;
+            if settlements > MOST_UNSETTLED {
+                return None;
+            }
+            for _ in 0..settlements {
+                let (begun, rows) = (reader.number()?, reader.int()? as usize);
                 unsettled.insert(begun, reader.rows(rows, shape)?);
             }
             from.insert(token, Contribution { number, unsettled });
@@ -284,6 +328,46 @@ mod tests {
             let reply = sums.exchange(&message(2, 1, 0, 0, &[]), |token| *token == Token(2));
             assert_eq!(told(reply).1, [(0, vec![2.0, 2.0]), (1, vec![3.0, 4.0])]);
         }
+    }
+
+    #[test]
+    fn what_no_trainer_sends_is_refused_and_changes_nothing() {
+        let mut sums = sums();
+        sums.exchange(&message(1, 1, 0, 0, &[(0, [1.0, 1.0])]), ALL);
+        let before = sums.clone();
+        let settled_before_begun = ExchangeRequest {
+            settlements: SettlementCounts {
+                begun: 1,
+                applied: 2,
+            },
+            ..message(1, 2, 0, 0, &[(0, [1.0, 1.0])])
+        };
+        for wrong in [
+            settled_before_begun,
+            message(1, 2, 0, 0, &[(1, [0.0, f32::INFINITY])]),
+            message(1, 2, 0, 0, &[(1, [f32::NAN, 0.0])]),
+        ] {
+            assert_eq!(sums.exchange(&wrong, ALL), PeerReply::NotMine);
+            assert_eq!(sums, before);
+        }
+        // Each message claims a settlement that has not begun before, and none that is applied.
+        let mut refused = 0;
+        for number in 2..1000 {
+            let claims = ExchangeRequest {
+                settlements: SettlementCounts {
+                    begun: number,
+                    applied: 0,
+                },
+                ..message(1, number, 0, 0, &[(0, [1.0, 1.0])])
+            };
+            refused += u32::from(sums.exchange(&claims, ALL) == PeerReply::NotMine);
+        }
+        assert_eq!(sums.from[&Token(1)].unsettled.len(), MOST_UNSETTLED);
+        assert!(refused > 900);
+        // One with which the sum would be infinite.
+        let largest = |number| message(2, number, 0, 0, &[(1, [f32::MAX, 0.0])]);
+        assert_ne!(sums.exchange(&largest(1), ALL), PeerReply::NotMine);
+        assert_eq!(sums.exchange(&largest(2), ALL), PeerReply::NotMine);
     }
 
     #[test]

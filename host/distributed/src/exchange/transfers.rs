@@ -16,13 +16,14 @@ use pbg_ledger::{LedgerRecord, Token};
 use super::blocks::Owners;
 use super::locations::Location;
 use super::message::{MOST_BLOCKS, PeerReply, PeerRequest};
+use super::owner::MOST_UNSETTLED;
 use super::rounds::{ExchangeRounds, Round};
 use super::shard::ShardKind;
 use super::shared::ExchangeShared;
 use super::state::ShardState;
 
-/// Largest number of pieces of a state: the sum, and the unsettled additions of every trainer.
-const MOST_PIECES: u32 = 1 << 10;
+/// Number of trainers that have left the run while their additions may still be part of a state.
+const LEFT: usize = 8;
 
 impl ExchangeRounds {
     /// Stops counting blocks that this trainer does not own, and takes over those that it owns and does not hold.
@@ -50,11 +51,12 @@ impl ExchangeRounds {
         let ExchangeShared { places, ledger, .. } = &*self.shared;
         wanted.retain(|index| places.seek(*index));
         let newest = self.newest_versions(record, &wanted, turn);
+        let most = most_pieces(record.trainers().len());
         let mut states: BTreeMap<usize, ShardState> = newest
             .into_iter()
             .filter_map(|(block, (_, whom))| {
                 let index = block as usize;
-                Some((index, self.fetch(index, whom, turn)?))
+                Some((index, self.fetch(index, whom, most, turn)?))
             })
             .collect();
         // A trainer that has joined meanwhile was not asked.
@@ -97,8 +99,9 @@ impl ExchangeRounds {
         newest
     }
 
-    /// Fetches the newest state or copy of a block that trainer `whom` has, which may be this one.
-    fn fetch(&self, index: usize, whom: Token, turn: &mut Round) -> Option<ShardState> {
+    /// Fetches the newest state or copy of a block that trainer `whom` has, which may be this one. It has at most `most`
+    /// pieces.
+    fn fetch(&self, index: usize, whom: Token, most: u32, turn: &mut Round) -> Option<ShardState> {
         let (mut bytes, mut version, mut pieces) = (Vec::new(), None, 1);
         let mut next = 0;
         while next < pieces {
@@ -110,8 +113,7 @@ impl ExchangeRounds {
             else {
                 return None;
             };
-            if *version.get_or_insert(piece.version) != piece.version || piece.pieces > MOST_PIECES
-            {
+            if *version.get_or_insert(piece.version) != piece.version || piece.pieces > most {
                 return None;
             }
             bytes.extend(piece.bytes);
@@ -119,4 +121,11 @@ impl ExchangeRounds {
         }
         ShardState::decode(&bytes, self.shared.kind(index))
     }
+}
+
+/// Returns the largest number of pieces of a state in a run of `trainers`: the sum, and the unsettled additions of every
+/// trainer, none of which is larger than a piece and the numbers in front of it.
+fn most_pieces(trainers: usize) -> u32 {
+    let parts = 1 + MOST_UNSETTLED * (trainers + LEFT);
+    u32::try_from(2 * parts).unwrap_or(u32::MAX)
 }

@@ -134,8 +134,8 @@ impl UpdateSchedule {
     ) -> Result<(), StrategyError> {
         let every = u64::from(self.every.get());
         let updates_before = self.step / every;
-        self.step += observed.batches;
-        self.edges += observed.edges;
+        self.step = self.step.saturating_add(observed.batches);
+        self.edges = self.edges.saturating_add(observed.edges);
         self.loss += observed.loss;
         if self.step / every == updates_before {
             return Ok(());
