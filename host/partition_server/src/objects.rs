@@ -12,6 +12,11 @@ use pbg_core::lock::lock;
 const ABANDONED: Duration = Duration::from_secs(600);
 /// Largest number of uploads that are not completed.
 const MAX_UPLOADS: usize = 4096;
+/// Largest number of objects and of parts of uploads, whose names take memory, too: four versions of the partitions of the
+/// largest grid, for all tables.
+const MAX_ENTRIES: usize = 1 << 18;
+/// Greatest length of a name in bytes, as in S3.
+pub(crate) const MAX_NAME: usize = 1024;
 /// Largest number of a part, as in S3.
 const MAX_PARTS: u32 = 10_000;
 
@@ -20,6 +25,10 @@ const MAX_PARTS: u32 = 10_000;
 pub(crate) enum NotTaken {
     #[error("the memory of this server is full: {wanted} bytes are wanted, {free} are free")]
     Full { wanted: u64, free: u64 },
+    #[error("this server has {MAX_ENTRIES} objects and parts, and takes no more")]
+    TooManyEntries,
+    #[error("the name of an object has more than {MAX_NAME} bytes")]
+    Name,
     #[error("there is no such upload")]
     NoUpload,
     #[error("too many uploads are not completed")]
@@ -70,6 +79,8 @@ struct Upload {
 struct Contents {
     objects: BTreeMap<String, StoredObject>,
     uploads: BTreeMap<u64, Upload>,
+    /// Number of parts of all uploads.
+    parts: usize,
     /// Bytes of objects, of parts, and of contents under way.
     held: u64,
     numbers: u64,
@@ -83,12 +94,17 @@ impl Contents {
 
     fn drop_upload(&mut self, upload: u64) -> Option<Upload> {
         let upload = self.uploads.remove(&upload)?;
+        self.parts -= upload.parts.len();
         self.held -= upload
             .parts
             .values()
             .map(|part| part.len() as u64)
             .sum::<u64>();
         Some(upload)
+    }
+
+    fn is_full(&self) -> bool {
+        self.objects.len() + self.parts >= MAX_ENTRIES
     }
 
     fn drop_abandoned(&mut self) {
@@ -157,7 +173,7 @@ impl ObjectMemory {
     /// Keeps a content as the object `name`, which it replaces unless `must_be_new` is set. Returns its tag.
     ///
     /// # Errors
-    /// When there is such an object and there must be none.
+    /// When there is such an object and there must be none, or there are too many.
     pub(crate) fn put(
         &self,
         name: &str,
@@ -166,9 +182,14 @@ impl ObjectMemory {
         must_be_new: bool,
     ) -> Result<u64, NotTaken> {
         let mut contents = lock(&self.contents);
-        if must_be_new && contents.objects.contains_key(name) {
+        let exists = contents.objects.contains_key(name);
+        let refusal = match exists {
+            true => must_be_new.then_some(NotTaken::Exists),
+            false => contents.is_full().then_some(NotTaken::TooManyEntries),
+        };
+        if let Some(refusal) = refusal {
             drop(contents);
-            return Err(NotTaken::Exists);
+            return Err(refusal);
         }
         let tag = keep(&mut contents, name, vec![content]);
         drop(contents);
@@ -212,17 +233,25 @@ impl ObjectMemory {
             return Err(NotTaken::PartNumber);
         }
         let mut contents = lock(&self.contents);
-        let Some(found) = contents.uploads.get_mut(&upload) else {
+        let is_full = contents.is_full();
+        let found = contents.uploads.get_mut(&upload);
+        let refusal = match &found {
+            None => Some(NotTaken::NoUpload),
+            Some(found) if is_full && !found.parts.contains_key(&part) => {
+                Some(NotTaken::TooManyEntries)
+            }
+            Some(_) => None,
+        };
+        let (Some(found), None) = (found, refusal) else {
             drop(contents);
-            return Err(NotTaken::NoUpload);
+            return Err(refusal.unwrap_or(NotTaken::NoUpload));
         };
         found.touched = pbg_clock::now();
         // A part that is sent again replaces the first.
-        let replaced = found
-            .parts
-            .insert(part, content)
-            .map_or(0, |p| p.len() as u64);
-        contents.held -= replaced;
+        match found.parts.insert(part, content) {
+            Some(replaced) => contents.held -= replaced.len() as u64,
+            None => contents.parts += 1,
+        }
         drop(contents);
         std::mem::forget(reserved);
         Ok(())
@@ -236,6 +265,7 @@ impl ObjectMemory {
         let mut contents = lock(&self.contents);
         match contents.uploads.remove(&upload) {
             Some(found) if found.name == name => {
+                contents.parts -= found.parts.len();
                 let pieces = found.parts.into_values().collect();
                 Ok(keep(&mut contents, name, pieces))
             }
@@ -361,6 +391,30 @@ mod tests {
             .unwrap();
         memory.abort_upload(other);
         assert_eq!(memory.held(), 5);
+    }
+
+    #[test]
+    fn as_many_objects_and_parts_as_their_names_have_room_for() {
+        let memory = ObjectMemory::new(10);
+        let upload = memory.begin_upload("a").unwrap();
+        let part = |number| {
+            let reserved = memory.reserve(0).unwrap();
+            memory.put_part((upload, number), Bytes::new(), reserved)
+        };
+        for number in 1..=MAX_PARTS {
+            part(number).unwrap();
+        }
+        for number in 0..MAX_ENTRIES - MAX_PARTS as usize {
+            put(&memory, &number.to_string(), b"").unwrap();
+        }
+        assert_eq!(put(&memory, "b", b""), Err(NotTaken::TooManyEntries));
+        // What is there can be replaced.
+        put(&memory, "0", b"12").unwrap();
+        part(1).unwrap();
+        memory.remove("0");
+        put(&memory, "b", b"").unwrap();
+        memory.abort_upload(upload);
+        put(&memory, "c", b"").unwrap();
     }
 
     proptest! {

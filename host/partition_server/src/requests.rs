@@ -10,7 +10,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use crate::body::{Pieces, receive};
-use crate::objects::{NotTaken, ObjectMemory, StoredObject};
+use crate::objects::{MAX_NAME, NotTaken, ObjectMemory, StoredObject};
 use crate::signature::{AccessKey, SignedContent, UnverifiedRequest};
 
 /// Largest number of objects in one answer to a listing, as in S3.
@@ -47,7 +47,10 @@ impl From<NotTaken> for Refusal {
     fn from(reason: NotTaken) -> Self {
         let (status, code) = match reason {
             // A status that clients do not repeat the request for.
-            NotTaken::Full { .. } => (StatusCode::PAYLOAD_TOO_LARGE, "EntityTooLarge"),
+            NotTaken::Full { .. } | NotTaken::TooManyEntries => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "EntityTooLarge")
+            }
+            NotTaken::Name => (StatusCode::BAD_REQUEST, "KeyTooLongError"),
             NotTaken::NoUpload => (StatusCode::NOT_FOUND, "NoSuchUpload"),
             NotTaken::TooManyUploads => (StatusCode::SERVICE_UNAVAILABLE, "SlowDown"),
             NotTaken::PartNumber => (StatusCode::BAD_REQUEST, "InvalidArgument"),
@@ -141,6 +144,9 @@ impl ObjectBucket {
         let path = decoded(path)?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, object) = path.split_once('/').unwrap_or((path, ""));
+        if object.len() > MAX_NAME {
+            return Err(NotTaken::Name.into());
+        }
         if bucket != self.name {
             let what = "this server has another bucket: it was started again";
             return Err(Refusal::new(StatusCode::NOT_FOUND, "NoSuchBucket", what));

@@ -164,6 +164,10 @@ fn requests_that_are_wrong_get_a_status() {
         ..options()
     })
     .unwrap();
+    let long = format!(
+        "PUT /bucket/{} HTTP/1.1\r\nContent-Length: 0",
+        "a".repeat(1025)
+    );
     for (request, status) in [
         ("GET /other/name HTTP/1.1", "404"),
         ("GET /bucket/name HTTP/1.1", "404"),
@@ -191,6 +195,7 @@ fn requests_that_are_wrong_get_a_status() {
             "POST /bucket/name?uploadId=9 HTTP/1.1\r\nContent-Length: 99999999",
             "400",
         ),
+        (&long, "400"),
         ("DELETE /bucket HTTP/1.1", "405"),
         ("PATCH /bucket/name HTTP/1.1", "405"),
         ("nonsense", "400"),
