@@ -131,6 +131,9 @@ impl SharedCheckpoint {
     }
 }
 
+/// Greatest length of a line in bytes. A longer one is not of a trainer, and is not kept in memory.
+const MAX_LINE: u64 = 1 << 20;
+
 /// Reader of a range of a trainer's event file, line by line.
 pub struct EventReader {
     path: PathBuf,
@@ -154,25 +157,33 @@ impl EventReader {
         }
     }
 
-    /// Returns the next line with its line feed; `None` after the last complete line.
+    /// Returns the next line with its line feed; `None` after the last complete line. Lines that are too long are left
+    /// out.
     ///
     /// # Errors
     /// When the file cannot be read.
     pub fn next_line(&mut self) -> Result<Option<&[u8]>, CheckpointError> {
-        let Some(source) = &mut self.source else {
-            return Ok(None);
-        };
-        self.line.clear();
-        let read = source.read_until(b'\n', &mut self.line);
-        read.map_err(|e| FileError::new("read", &self.path, e))?;
-        match self.line.last() {
-            Some(b'\n') => Ok(Some(&self.line)),
-            Some(_) => {
-                self.lost += self.line.len() as u64;
-                self.source = None;
-                Ok(None)
+        loop {
+            let Some(source) = &mut self.source else {
+                return Ok(None);
+            };
+            let failed = |e| FileError::new("read", &self.path, e);
+            self.line.clear();
+            let mut limited = source.take(MAX_LINE);
+            let read = limited.read_until(b'\n', &mut self.line);
+            let read = read.map_err(failed)? as u64;
+            match self.line.last() {
+                Some(b'\n') => return Ok(Some(&self.line)),
+                Some(_) if read == MAX_LINE => {
+                    let rest = source.skip_until(b'\n').map_err(failed)?;
+                    self.lost += read + rest as u64;
+                }
+                Some(_) => {
+                    self.lost += read;
+                    self.source = None;
+                }
+                None => return Ok(None),
             }
-            None => Ok(None),
         }
     }
 

@@ -330,7 +330,7 @@ impl RunObjects {
             unread,
             part: io::Cursor::default(),
         };
-        let source: Box<dyn Read + Send> = Box::new(parts.take(end.min(to) - from));
+        let source: Box<dyn Read + Send> = Box::new(parts.take(end.min(to).saturating_sub(from)));
         let path = self.path_of(&names::events(token));
         let lost = to.saturating_sub(end);
         Ok(EventReader::new(path, Some(BufReader::new(source)), lost))
