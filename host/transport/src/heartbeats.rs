@@ -54,8 +54,10 @@ fn read(bytes: &[u8]) -> Option<Heartbeat> {
     }
     let beat: Heartbeat = serde_json::from_slice(bytes).ok()?;
     let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;
-    let is_good =
-        beat.name.len() <= MAX_NAME && is_rate(beat.edges_per_second) && is_rate(beat.waited);
+    let is_good = beat.name.len() <= MAX_NAME
+        && is_rate(beat.edges_per_second)
+        && is_rate(beat.waited)
+        && beat.parameters.is_none_or(is_rate);
     is_good.then_some(beat)
 }
 
@@ -114,6 +116,10 @@ mod tests {
             edges_per_second: -1.0,
             ..beat(1)
         };
+        let early = Heartbeat {
+            parameters: Some(-1.0),
+            ..beat(1)
+        };
         let huge = Heartbeat {
             name: "a".repeat(MAX_BEAT),
             ..beat(1)
@@ -124,6 +130,7 @@ mod tests {
         for wrong in [
             &bytes(&long)[..],
             &bytes(&endless),
+            &bytes(&early),
             &bytes(&huge),
             more.as_bytes(),
             b"",

@@ -7,8 +7,8 @@
 //! file or an address.
 //!
 //! In reading order: `init_method` and `connection`; `discovery` (finding the server), `hosting` (starting it),
-//! `supervisor` (restarting it) and `server` (its process); `secret` (authentication); `client` (a NATS client with its
-//! own runtime); `register` and `live`; `object_register` and `polled_traffic`, which need no server. Nothing here knows
+//! `supervisor` (restarting it) and `server` (its process); `secret` (authentication); `keys` (those
+//! of the user's own servers); `client` (a NATS client with its own runtime); `register` and `live`; `object_register` and `polled_traffic`, which need no server. Nothing here knows
 //! the content of the register or of a question.
 //!
 //! The asynchronous runtime is not visible outside: all methods block, each for a bounded time. They must not be called
@@ -33,6 +33,8 @@ mod object_ledger;
 mod object_register;
 mod options;
 mod polled_traffic;
+#[doc(hidden)]
+pub mod received;
 mod register;
 mod secret;
 mod server;

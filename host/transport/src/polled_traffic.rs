@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pbg_clock::{JoinHandle, Monitor};
-use pbg_files::remote::{ContentTag, RemoteFolder};
+use pbg_files::remote::{ContentTag, RemoteFile, RemoteFolder};
 use pbg_ledger::Token;
 use pbg_ledger::transport::{Heartbeat, LastHeartbeat, LiveTraffic, NoAnswer, QuestionHandler};
 
@@ -23,6 +23,8 @@ const MAX_CONTENT: u64 = 32 + MAX_BEAT as u64;
 const POLL: Duration = Duration::from_secs(1);
 /// Most heartbeats that are looked at.
 const MAX_TRAINERS: usize = 512;
+/// Most heartbeats that are remembered. The one that has not changed for the longest time is forgotten.
+const MAX_SEEN: usize = 4 * MAX_TRAINERS;
 /// Longest time that a thread waits before it looks again.
 const LOOK: Duration = Duration::from_secs(60);
 /// Time after which the heartbeat of a trainer that has ended is removed.
@@ -61,12 +63,7 @@ impl PolledTraffic {
         };
         let (to, state) = (Arc::clone(folder), Arc::clone(&traffic.state));
         traffic.spawn("send-beats", move || send(&*to, &state))?;
-        let reader = BeatReader {
-            folder: Arc::clone(folder),
-            beats: Arc::clone(&traffic.beats),
-            seen: HashMap::new(),
-            has_looked: false,
-        };
+        let reader = BeatReader::new(Arc::clone(folder), Arc::clone(&traffic.beats));
         let (register, state) = (Arc::clone(register), Arc::clone(&traffic.state));
         traffic.spawn("poll", move || poll(reader, &register, &state))?;
         Ok(traffic)
@@ -185,7 +182,7 @@ fn name_of(token: Token) -> String {
 }
 
 /// Reader of all heartbeats.
-struct BeatReader {
+pub(crate) struct BeatReader {
     folder: Arc<dyn RemoteFolder>,
     beats: Arc<HeartbeatLog>,
     seen: HashMap<String, SeenBeat>,
@@ -203,16 +200,46 @@ struct SeenBeat {
 }
 
 impl BeatReader {
+    /// Creates a reader that has looked at nothing yet.
+    pub(crate) fn new(folder: Arc<dyn RemoteFolder>, beats: Arc<HeartbeatLog>) -> Self {
+        Self {
+            folder,
+            beats,
+            seen: HashMap::new(),
+            has_looked: false,
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let oldest = self.seen.iter().min_by_key(|(_, seen)| seen.since);
+        if let Some(oldest) = oldest.map(|(name, _)| name.clone()) {
+            self.seen.remove(&oldest);
+        }
+    }
+
+    /// Returns the number of objects that are remembered.
+    pub(crate) fn remembered(&self) -> usize {
+        self.seen.len()
+    }
+
     /// Reads the heartbeats that have changed. What was there at the beginning may be of a trainer that has ended, so it
     /// counts only once a heartbeat with a higher number follows. A listing may be old: what it lacks, or shows again,
     /// changes nothing.
-    fn look(&mut self) {
+    pub(crate) fn look(&mut self) {
         let Ok(listed) = self.folder.list_below(BEATS) else {
             return;
         };
         let now = pbg_clock::now();
         let is_first = !std::mem::replace(&mut self.has_looked, true);
+        let is_beat = |file: &RemoteFile| {
+            let token = file.name.strip_prefix(BEATS);
+            token.is_some_and(|text| Token::try_from(text.to_owned()).is_ok())
+        };
+        let listed: Vec<RemoteFile> = listed.into_iter().filter(is_beat).collect();
         for file in listed.into_iter().take(MAX_TRAINERS) {
+            if self.seen.len() >= MAX_SEEN && !self.seen.contains_key(&file.name) {
+                self.forget_oldest();
+            }
             let seen = self.seen.entry(file.name.clone()).or_insert_with(|| {
                 let tag = match is_first {
                     true => file.tag.clone(),

@@ -180,15 +180,10 @@ impl StreamRegister {
                 };
             }
         };
-        if message.payload.len() > MAX_VALUE {
-            return Err(format!(
-                "a value of {} bytes is too large",
-                message.payload.len()
-            ));
-        }
+        let value = value_of(&message.payload)?;
         Ok(ReadResult::Value(RegisterEntry {
             revision: message.sequence,
-            value: message.payload.to_vec(),
+            value,
         }))
     }
 
@@ -280,7 +275,7 @@ impl StreamRegister {
             match stream.get_raw_message(sequence).await {
                 Ok(message) => found.push(RegisterEntry {
                     revision: sequence,
-                    value: message.payload.to_vec(),
+                    value: value_of(&message.payload)?,
                 }),
                 // It was deleted because newer ones have been written since.
                 Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => {}
@@ -298,6 +293,15 @@ impl StreamRegister {
                 Err(error) => Err(error.to_string()),
             }
         })
+    }
+}
+
+/// Returns a value that a server has sent, unless it is larger than any that a trainer writes.
+fn value_of(payload: &[u8]) -> Result<Vec<u8>, String> {
+    let size = payload.len();
+    match size > MAX_VALUE {
+        true => Err(format!("a value of {size} bytes is too large")),
+        false => Ok(payload.to_vec()),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::client::{DialFailure, Dialer, NatsConnection, ServerAccess};
 use crate::discovery::{ServerConnection, ServerDiscovery};
 use crate::error::ConnectError;
 use crate::init_method::{Address, InitMethod};
+use crate::limits::MAX_PAYLOAD;
 use crate::live::{LiveConnection, Outgoing};
 use crate::options::ConnectionOptions;
 use crate::register::{MAX_VALUE, StreamRegister};
@@ -178,9 +179,9 @@ impl ServerTransport {
         if let Some((pid, _)) = server::listening(&place.store) {
             (record.pid, record.host) = (pid, server::machine());
         }
-        let mut child = lock(&self.child);
         let stopped = server::stop(&record, &place.store)?;
-        if let Some(mut child) = child.take_if(|child| child.id() == record.pid) {
+        let child = lock(&self.child).take_if(|child| child.id() == record.pid);
+        if let Some(mut child) = child {
             // The process has ended; its log says whether by an error.
             child.wait().ok();
         }
@@ -251,6 +252,12 @@ impl LiveTraffic for ServerTransport {
             line.client.send_request(subject, request).await
         };
         match line.dialer.block(within, asked) {
+            Some(Ok(answer)) if answer.payload.len() > MAX_PAYLOAD => {
+                let size = answer.payload.len();
+                Err(NoAnswer(format!(
+                    "asking {whom}: an answer of {size} bytes is too large"
+                )))
+            }
             Some(Ok(answer)) => Ok(answer.payload.to_vec()),
             Some(Err(error)) => Err(NoAnswer(format!("asking {whom}: {error}"))),
             None => Err(NoAnswer(format!("asking {whom}: no answer"))),
@@ -260,9 +267,10 @@ impl LiveTraffic for ServerTransport {
     fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
         let traffic = &self.traffic;
         let line = traffic.line.clone();
-        let mut answering = lock(&traffic.answering);
-        *answering = None;
-        *answering = Some(AnswerThread::start(line, &traffic.run, me, answers)?);
+        lock(&traffic.answering).take();
+        // Not locked: the server is waited for.
+        let started = AnswerThread::start(line, &traffic.run, me, answers)?;
+        *lock(&traffic.answering) = Some(started);
         Ok(())
     }
 }

@@ -93,7 +93,8 @@ impl ServerSupervisor {
     /// Ends the thread and waits for it, so that it starts no server any more.
     pub(crate) fn end(&self) {
         self.request_stop();
-        if let Some(thread) = lock(&self.thread).take() {
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
             // The message of a panic has already been printed.
             let _panicked = thread.join();
         }
