@@ -16,11 +16,17 @@ mod checkpoints;
 mod components;
 mod configuration;
 mod datasets;
+mod events;
+mod exchanges;
 mod forge;
+mod heartbeats;
 mod imports;
 mod indexes;
+mod ledgers;
 mod losses;
+mod partition_servers;
 mod replays;
+mod servers;
 
 use std::alloc::System;
 use std::fs;

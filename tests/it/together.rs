@@ -14,6 +14,7 @@ use crate::support::Workplace;
 use crate::support::graph::CONFIG;
 use crate::tools::without;
 
+mod encrypted;
 mod evaluating;
 mod faults;
 mod killed;
@@ -323,6 +324,18 @@ fn is_told_of(place: &Workplace, trained: &BTreeSet<[u64; 3]>) {
         assert!(line["trainer"].is_string(), "{line}");
     }
     assert_eq!(&told, trained);
+    // The last settlement of every trainer, too.
+    let mut settled = Vec::new();
+    for line in of("buckets_settled") {
+        assert!(line["trainer"].is_string(), "{line}");
+        let epoch = line["epoch"].as_u64().unwrap();
+        for bucket in line["buckets"].as_array().unwrap() {
+            let [lhs, rhs] = ["lhs", "rhs"].map(|side| bucket[side].as_u64().unwrap());
+            settled.push([epoch, lhs, rhs]);
+        }
+    }
+    settled.sort_unstable();
+    assert_eq!(settled, trained.iter().copied().collect::<Vec<_>>());
     // Every version, including the last one.
     let manifest: Value = serde_json::from_str(&place.read("model/manifest.json")).unwrap();
     let versions: Vec<_> = of("committed")

@@ -49,6 +49,8 @@ use crate::tables::ClusterTables;
 use leases::HeldLease;
 use ranking_progress::RankingProgress;
 
+pub(crate) use event_log::merged_event_logs;
+
 /// A trainer that has joined a distributed run.
 pub(crate) struct ClusterTrainer<'a> {
     /// Declared first so that it is dropped first: any other thread of this trainer may be waiting for the register.

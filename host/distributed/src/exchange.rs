@@ -74,27 +74,11 @@ impl ParameterExchange {
         limits: SyncLimits,
         patience: Duration,
     ) -> Result<Self, RunError> {
-        let state = loss.as_ref().and_then(|loss| loss.state());
-        let loss = loss.filter(|_| state.is_some());
-        if let Some(loss) = &loss {
-            loss.share_parameters();
-        }
-        let shared = Arc::new(shared(&arrays, state, ledger, live));
-        let answering = Arc::clone(&shared);
+        let exchange = Arc::new(exchange_rounds(arrays, loss, ledger, live, limits));
+        let answering = Arc::clone(&exchange.shared);
         let answers = Arc::new(move |question: &[u8]| answering.answer(question));
         live.answer(ledger.token(), answers)
             .map_err(|no| JoinError::unreachable(Duration::ZERO, no))?;
-        let exchange = Arc::new(ExchangeRounds {
-            shared,
-            arrays,
-            loss,
-            fault: Mutex::default(),
-            gate: Arc::<RwLock<()>>::default(),
-            turns: Exclusive::default(),
-            pace: RateLimiter::new(limits),
-            took: AtomicU64::new(0),
-            ends: AtomicBool::new(false),
-        });
         exchange.tell(patience);
         let exchanging = Arc::clone(&exchange);
         let thread = pbg_clock::spawn("parameters", move || exchanging.run())
@@ -170,6 +154,57 @@ impl ParameterExchange {
 impl Drop for ParameterExchange {
     fn drop(&mut self) {
         self.end_rounds();
+    }
+}
+
+/// Side of one trainer in the exchange, without threads.
+pub(super) struct ExchangePeer(ExchangeRounds);
+
+impl ExchangePeer {
+    /// Creates it in the state before any trainer was asked.
+    pub(super) fn new(
+        arrays: SharedArrays,
+        loss: Option<GuardedLoss>,
+        ledger: &Arc<LedgerClient>,
+        live: &Arc<dyn LiveTraffic>,
+        limits: SyncLimits,
+    ) -> Self {
+        Self(exchange_rounds(arrays, loss, ledger, live, limits))
+    }
+
+    /// Answers a question of another trainer.
+    pub(super) fn answer(&self, question: &[u8]) -> Vec<u8> {
+        self.0.shared.answer(question)
+    }
+
+    /// Exchanges every block once.
+    pub(super) fn round(&self) {
+        self.0.round(None, None);
+    }
+}
+
+fn exchange_rounds(
+    arrays: SharedArrays,
+    loss: Option<GuardedLoss>,
+    ledger: &Arc<LedgerClient>,
+    live: &Arc<dyn LiveTraffic>,
+    limits: SyncLimits,
+) -> ExchangeRounds {
+    let state = loss.as_ref().and_then(|loss| loss.state());
+    let loss = loss.filter(|_| state.is_some());
+    if let Some(loss) = &loss {
+        loss.share_parameters();
+    }
+    ExchangeRounds {
+        shared: Arc::new(shared(&arrays, state, ledger, live)),
+        arrays,
+        loss,
+        fault: Mutex::default(),
+        gate: Arc::<RwLock<()>>::default(),
+        turns: Exclusive::default(),
+        pace: RateLimiter::new(limits),
+        took: AtomicU64::new(0),
+        ends: AtomicBool::new(false),
     }
 }
 

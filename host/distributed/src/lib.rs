@@ -28,6 +28,8 @@ mod exchange_warnings;
 mod heartbeats;
 mod ledger;
 mod random_token;
+#[doc(hidden)]
+pub mod received;
 mod run;
 mod server_presence;
 mod simulation;

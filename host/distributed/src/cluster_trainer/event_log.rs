@@ -1,6 +1,9 @@
 //! Event logs: each trainer writes its own, and a checkpoint merges all of them into `metrics.jsonl`.
 
-use pbg_checkpoint::{CheckpointManifest, EventReader};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use pbg_checkpoint::{CheckpointManifest, EventReader, SharedCheckpoint};
 use pbg_core::event::{Event, EventLine};
 use pbg_ledger::{CheckpointCut, LedgerRecord, Token};
 use pbg_model::error::RunError;
@@ -9,6 +12,13 @@ use pbg_model::state::RunState;
 
 use super::ClusterTrainer;
 use crate::conversion::stored_state;
+
+/// Longest wait of a checkpoint between two passes for the events of the last settlements.
+const REPORTS_WITHIN: Duration = Duration::from_secs(2);
+/// Interval at which it looks for them.
+const LOOK: Duration = Duration::from_millis(10);
+/// Most events of settlements that a trainer can have reported since the settlement that the ledger knows.
+const MOST_SETTLED: usize = 64;
 
 impl ClusterTrainer<'_> {
     /// Emits an event to the user interface, and appends it to the log that is written with the next settlement.
@@ -40,6 +50,19 @@ impl ClusterTrainer<'_> {
             });
             self.machine.emit(event);
         }
+    }
+
+    /// Appends the events of settlements to the log at once, since there may be no further settlement with which they could
+    /// be written. No other thread may be writing to the log.
+    pub(super) fn append_settled(&mut self) -> Result<(), RunError> {
+        let is_settled = |line: &EventLine| matches!(line.event, Event::BucketsSettled { .. });
+        let lines = std::mem::take(&mut self.unsettled_lines);
+        let (settled, others) = lines.into_iter().partition::<Vec<_>, _>(is_settled);
+        self.unsettled_lines = others;
+        if !settled.is_empty() {
+            self.files().append_events(&in_json(&settled)?)?;
+        }
+        Ok(())
     }
 
     fn line(&self, event: Event, revision: Option<u64>) -> EventLine {
@@ -96,11 +119,23 @@ impl ClusterTrainer<'_> {
     ) -> Result<(), RunError> {
         let files = self.files();
         let mut tellers = Vec::new();
+        let started = pbg_clock::now();
         for (&token, told) in record.event_logs() {
             let from = before.and_then(|before| before.told.get(&token));
-            let lines = files.read_events(token, from.copied().unwrap_or(0), told.bytes)?;
-            manifest.told.insert(token, told.bytes);
-            tellers.push(LogReader::new(lines));
+            let from = from.copied().unwrap_or(0);
+            let end = told.bytes.max(from);
+            let lines = files.read_events(token, from, end)?;
+            // Between two passes, a trainer that has settled has nothing else to do than to report that.
+            let reports = record.work().plan.is_none()
+                && record.trainers().contains_key(&token)
+                && end > from;
+            let mut settled = SettledLines::read(files, token, end)?;
+            while reports && settled.bytes == 0 && pbg_clock::elapsed(started) < REPORTS_WITHIN {
+                pbg_clock::sleep(LOOK);
+                settled = SettledLines::read(files, token, end)?;
+            }
+            manifest.told.insert(token, end + settled.bytes);
+            tellers.push(LogReader::new(lines, settled));
         }
         let mut metrics = files.begin_metrics(cut, before)?;
         let lost = merge(&mut tellers, &mut |line| Ok(metrics.put(line)?))?;
@@ -151,9 +186,46 @@ impl ClusterTrainer<'_> {
     }
 }
 
+/// Events of settlements behind the valid length of a log. They name buckets that the ledger has recorded, so they count
+/// although no settlement covers them. All other events there are of buckets that may never be settled.
+struct SettledLines {
+    lines: VecDeque<Vec<u8>>,
+    /// Bytes of all of them.
+    bytes: u64,
+}
+
+impl SettledLines {
+    /// Reads those that follow byte `end` of the log of `token`.
+    fn read(files: &SharedCheckpoint, token: Token, end: u64) -> Result<Self, RunError> {
+        let mut reader = files.read_events(token, end, u64::MAX)?;
+        let lost = reader.lost();
+        let mut found = Self {
+            lines: VecDeque::new(),
+            bytes: 0,
+        };
+        while found.lines.len() < MOST_SETTLED
+            && let Some(line) = reader.next_line()?
+        {
+            let line = line.to_vec();
+            let parsed = serde_json::from_slice::<EventLine>(&line);
+            let is_settled =
+                parsed.is_ok_and(|line| matches!(line.event, Event::BucketsSettled { .. }));
+            // A line that is too long was left out, and what follows it is of no use.
+            if !is_settled || reader.lost() != lost {
+                break;
+            }
+            found.bytes += line.len() as u64;
+            found.lines.push_back(line);
+        }
+        Ok(found)
+    }
+}
+
 /// Reader of one trainer's log, positioned at its next line.
 struct LogReader {
     lines: EventReader,
+    /// Lines that follow those.
+    settled: VecDeque<Vec<u8>>,
     /// The next line, and the ledger revision at which it was written.
     next: Option<(Option<u64>, Vec<u8>)>,
     /// Bytes of lines that could not be parsed.
@@ -161,9 +233,10 @@ struct LogReader {
 }
 
 impl LogReader {
-    const fn new(lines: EventReader) -> Self {
+    fn new(lines: EventReader, settled: SettledLines) -> Self {
         Self {
             lines,
+            settled: settled.lines,
             next: None,
             unreadable: 0,
         }
@@ -180,6 +253,12 @@ impl LogReader {
                 }
                 Err(_) => self.unreadable += line.len() as u64,
             }
+        }
+        if self.next.is_none()
+            && let Some(line) = self.settled.pop_front()
+        {
+            let revision = serde_json::from_slice::<EventLine>(&line).ok();
+            self.next = Some((revision.and_then(|line| line.revision), line));
         }
         Ok(())
     }
@@ -208,6 +287,25 @@ fn merge(
     }
     let lost = tellers.iter().map(|t| t.lines.lost() + t.unreadable);
     Ok(lost.sum())
+}
+
+/// Merges ranges of the event files of trainers, given as token, first byte and end. Returns the lines, and the number of
+/// bytes that are missing or unreadable.
+pub(crate) fn merged_event_logs(
+    files: &SharedCheckpoint,
+    ranges: &[(Token, u64, u64)],
+) -> Result<(Vec<u8>, u64), RunError> {
+    let mut tellers = Vec::new();
+    for &(token, from, to) in ranges {
+        let settled = SettledLines::read(files, token, to.max(from))?;
+        tellers.push(LogReader::new(files.read_events(token, from, to)?, settled));
+    }
+    let mut lines = Vec::new();
+    let lost = merge(&mut tellers, &mut |line| {
+        lines.extend_from_slice(line);
+        Ok(())
+    })?;
+    Ok((lines, lost))
 }
 
 /// Encodes each line as one line of JSON.

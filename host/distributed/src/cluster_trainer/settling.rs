@@ -57,7 +57,7 @@ impl ClusterTrainer<'_> {
             self.machine.pipeline.buffer.committed(true)?;
         }
         self.report_settled();
-        Ok(())
+        self.append_settled()
     }
 
     /// Sends parameter updates to the owners and receives those of others. Updates that cannot be sent now are sent

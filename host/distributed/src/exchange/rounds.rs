@@ -147,7 +147,7 @@ impl ExchangeRounds {
     /// Exchanges every block once, one after the other, so that slow owners slow down the sender. With `untold`,
     /// exchanges only the blocks flagged there, reads all of their numbers so that no addition is missed, and clears
     /// the flags of the blocks whose owners have answered. No trainer is asked after `until`.
-    fn round(&self, mut untold: Option<&mut Vec<bool>>, until: Option<Instant>) {
+    pub(super) fn round(&self, mut untold: Option<&mut Vec<bool>>, until: Option<Instant>) {
         let taken = match until {
             Some(until) => self.turns.take_until(until),
             None => Some(self.turns.take()),

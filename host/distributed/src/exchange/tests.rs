@@ -14,6 +14,7 @@ use pbg_rows::shared_rows::SharedRows;
 use pbg_rows::spec::{EntitySpec, ModelSpec, RelationSpec};
 use pbg_rows::table::Table;
 
+use super::message::{PeerRequest, SignedRequest};
 use super::*;
 use crate::ledger::LedgerThreads;
 use crate::ledger::tests::terms;
@@ -69,6 +70,27 @@ struct Hub {
     asked: std::sync::atomic::AtomicU64,
 }
 
+impl Hub {
+    /// Asks the trainer that has asked `question` about all of its blocks. It would never answer if it held a lock of one
+    /// while it asks.
+    fn asks_back(&self, question: &[u8]) {
+        let from = u64::from_le_bytes(question[1..9].try_into().unwrap());
+        let Some(answers) = lock(&self.answers).get(&Token(from)).cloned() else {
+            return;
+        };
+        let all = SignedRequest {
+            from: Token(from),
+            question: PeerRequest::WhichHeld((0..64).collect()),
+        };
+        answers(&all.encode());
+        for block in 0..4 {
+            let question = PeerRequest::State { block, piece: 0 };
+            let from = Token(from);
+            answers(&SignedRequest { from, question }.encode());
+        }
+    }
+}
+
 impl Register for Hub {
     fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
         let (revision, value) = lock(&self.value).clone();
@@ -100,6 +122,7 @@ impl LiveTraffic for Hub {
 
     fn ask(&self, whom: Token, question: &[u8], _: Duration) -> Result<Vec<u8>, NoAnswer> {
         let lost = || NoAnswer("lost".to_owned());
+        self.asks_back(question);
         let answers = lock(&self.answers).get(&whom).cloned().ok_or_else(lost)?;
         let answer = answers(question);
         // Not simply every fifth: if the number of questions in a round is a multiple of 5, the same one would always
