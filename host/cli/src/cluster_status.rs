@@ -9,6 +9,7 @@ use pbg_ledger::{BucketState, LedgerRecord, Phase, Token};
 use pbg_transport::Connection;
 use serde::Serialize;
 
+use crate::cluster_waits::WaitStatus;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::{cluster_options, format, tables};
@@ -100,6 +101,9 @@ struct TrainerStatus {
     parameters: Option<f64>,
     /// Seconds since the trainer's last heartbeat; `None` if none was received.
     silent_seconds: Option<f64>,
+    /// What the trainer waits for, and which trainers; `None` if it works, or if the ledger does not know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waits_for: Option<WaitStatus>,
 }
 
 impl ClusterStatus {
@@ -232,7 +236,10 @@ impl TrainerStatus {
             silent.map_or_else(|| "never".to_owned(), format::duration),
             match silent.filter(|_| is_silent) {
                 Some(silent) => self.expiry_note(rules.lease.saturating_sub(silent)),
-                None => String::new(),
+                None => match &self.waits_for {
+                    Some(wait) if !is_silent => format!("waits for {}", wait.what),
+                    _ => String::new(),
+                },
             },
         ]
     }
@@ -284,6 +291,7 @@ fn trainers(record: &LedgerRecord, heard: &BTreeMap<Token, LastHeartbeat>) -> Ve
             waited: heard.map_or(0.0, |heard| heard.beat.waited),
             parameters: heard.and_then(|heard| heard.beat.parameters),
             silent_seconds: heard.map(|heard| heard.ago.as_secs_f64()),
+            waits_for: WaitStatus::of(record, *token),
         }
     };
     let mut trainers: Vec<TrainerStatus> = record.trainers().iter().map(status).collect();
@@ -319,6 +327,7 @@ mod tests {
             waited: 0.012,
             parameters: Some(0.0123),
             silent_seconds,
+            waits_for: None,
         }
     }
 
@@ -347,6 +356,13 @@ mod tests {
             heartbeat: Duration::from_secs(2),
             lease: Duration::from_secs(30),
         };
+        let waiting = WaitStatus {
+            what: "partition 3 of node-c (2)".to_owned(),
+            trainers: vec![Token(1)],
+        };
+        let mut status = status;
+        status.trainers[0].waits_for = Some(waiting.clone());
+        status.trainers[2].waits_for = Some(waiting);
         let table = status.table(&rules);
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 4, "{table}");
@@ -360,12 +376,19 @@ mod tests {
         ] {
             assert!(lines[1].contains(words), "{table}");
         }
+        assert!(
+            lines[1].ends_with("waits for partition 3 of node-c (2)"),
+            "{table}"
+        );
         assert!(lines[2].contains("silent"), "{table}");
         assert!(
             lines[2].contains("expires in 10 s; 2 buckets to train again"),
             "{table}"
         );
-        assert!(lines[3].contains("never"), "{table}");
+        assert!(
+            lines[3].contains("never") && !lines[3].contains("waits"),
+            "{table}"
+        );
         assert!(
             status.head().contains("epoch 3/10  buckets 118/256"),
             "{}",

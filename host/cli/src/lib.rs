@@ -11,6 +11,7 @@ mod arguments;
 mod bars;
 mod cluster_options;
 mod cluster_status;
+mod cluster_waits;
 mod commands;
 mod format;
 mod interrupt;

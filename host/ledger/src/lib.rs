@@ -70,6 +70,7 @@ mod trainer;
 mod transaction;
 pub mod transport;
 mod validation;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -95,3 +96,4 @@ pub use transaction::{LedgerAction, OperatorCommand, Transaction, TransactionFat
 pub use validation::{
     BlockTotals, RankingId, ValidationRanking, ValidationResult, ValidationTerms,
 };
+pub use waits::WaitReason;
