@@ -1,6 +1,7 @@
 //! Connection to an object store: its address and credentials, the runtime of its requests.
 
 use std::env;
+use std::fmt;
 use std::future::Future;
 use std::io;
 use std::net::IpAddr;
@@ -35,8 +36,16 @@ const FEW_REPETITIONS: usize = 3;
 
 /// Addresses and credentials of stores: variables of the environment whose names begin with `AWS_`, `GOOGLE_` or
 /// `AZURE_`, as other programs use them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct StoreSettings(Vec<(String, String)>);
+
+impl fmt::Debug for StoreSettings {
+    /// Shows the names only: some of the values are secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.0.iter().map(|(name, _)| name);
+        f.debug_list().entries(names).finish()
+    }
+}
 
 impl StoreSettings {
     /// Returns those of this process.
@@ -250,7 +259,15 @@ fn runtime() -> io::Result<&'static Runtime> {
 
 #[cfg(test)]
 mod tests {
-    use super::is_loopback;
+    use super::{StoreSettings, is_loopback};
+
+    #[test]
+    fn values_are_not_shown() {
+        let variables = [("AWS_SECRET_ACCESS_KEY", "hidden"), ("OTHER", "x")];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let settings: StoreSettings = variables.into_iter().collect();
+        assert_eq!(format!("{settings:?}"), "[\"AWS_SECRET_ACCESS_KEY\"]");
+    }
 
     #[test]
     fn this_machine_is_recognised() {

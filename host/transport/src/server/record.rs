@@ -1,5 +1,6 @@
 //! The record file of a server that rank 0 has started: its address and secret.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,7 +14,7 @@ use crate::error::ConnectError;
 const MAX_SIZE: u64 = 16 << 10;
 
 /// Record of a server that was started. The file has mode 0600, because its reader can join the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ServerRecord {
     /// Run that it was started for.
@@ -28,6 +29,16 @@ pub(crate) struct ServerRecord {
     pub(crate) host: String,
     /// Time of its start, in seconds since 1970; for information only.
     pub(crate) started: u64,
+}
+
+impl fmt::Debug for ServerRecord {
+    /// Leaves the secret out.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerRecord")
+            .field("run", &self.run)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ServerRecord {
@@ -72,7 +83,7 @@ impl ServerRecord {
 ///
 /// # Errors
 /// [`ConnectError::File`].
-pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ConnectError> {
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ConnectError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary: PathBuf = path.with_file_name(name);
@@ -139,6 +150,7 @@ mod tests {
         let path = folder.path().join("meet");
         let good = serde_json::to_string(&record()).unwrap();
         let long = " ".repeat(20 << 10) + &good;
+        assert!(!format!("{:?}", record()).contains("secret-of"));
         for text in [
             "",
             "{}",
