@@ -99,6 +99,7 @@ pub(crate) fn options(
         InitMethod::File(_) | InitMethod::Tcp(_) => RunName::new("run")?,
         InitMethod::Nats { .. } => run_name(checkpoint)?,
     };
+    let (authority, identity) = certificates(config, &method)?;
     Ok(ConnectionOptions {
         rank,
         nats_server: rules.nats_server.as_ref().map(PathBuf::from),
@@ -109,6 +110,8 @@ pub(crate) fn options(
         secret,
         token,
         credentials: rules.credentials.as_ref().map(PathBuf::from),
+        authority,
+        identity,
         insecure: rules.insecure,
         replicas: rules.replicas as usize,
         ledger_url: match config.ledger_place() {
@@ -117,6 +120,46 @@ pub(crate) fn options(
         },
         ..ConnectionOptions::new(method, run)
     })
+}
+
+/// Certificate and key of a client.
+type ClientIdentity = (PathBuf, PathBuf);
+
+/// Returns the certificate of the authority of `tls://`, and the trainer's own certificate and key.
+///
+/// # Errors
+/// When one of the two is set without the other, or one is set for servers that are not reached by `tls://`.
+fn certificates(
+    config: &Config,
+    method: &InitMethod,
+) -> Result<(Option<PathBuf>, Option<ClientIdentity>)> {
+    let rules = &config.distributed;
+    let path = |text: &Option<String>| text.as_ref().map(PathBuf::from);
+    let (authority, certificate, key) = (
+        path(&rules.authority),
+        path(&rules.certificate),
+        path(&rules.key),
+    );
+    let wrong = |what: &str, help: &str| {
+        Err(Failure::message(FailureKind::Config, what).help(help.to_owned()))
+    };
+    let is_any = [&authority, &certificate, &key]
+        .iter()
+        .any(|path| path.is_some());
+    if is_any && !matches!(method, InitMethod::Nats { tls: true, .. }) {
+        return wrong(
+            "distributed.authority, certificate and key are those of servers that are reached by tls://",
+            "set distributed_init_method to tls://HOST:PORT, or leave these keys out",
+        );
+    }
+    match (certificate, key) {
+        (Some(certificate), Some(key)) => Ok((authority, Some((certificate, key)))),
+        (None, None) => Ok((authority, None)),
+        _ => wrong(
+            "distributed.certificate and distributed.key belong together, but only one of them is set",
+            "set both; `pbg-host cluster keys` makes them",
+        ),
+    }
 }
 
 /// Returns the folder in which a server that rank 0 starts for `tcp://` keeps its files; for a checkpoint in an object

@@ -59,6 +59,15 @@ pub struct DistributedConfig {
     /// Path of a NATS credentials file for `nats://` and `tls://`.
     #[schemars(length(min = 1), extend("x-unset" = "none; the environment variable `PBG_HOST_SECRET` is sent as a token"))]
     pub credentials: Option<String>,
+    /// Path of the certificate (PEM) of the authority that has signed those of the servers of `tls://`.
+    #[schemars(length(min = 1), extend("x-unset" = "the authorities that this machine trusts", "x-rule" = "needs `tls://`"))]
+    pub authority: Option<String>,
+    /// Path of the certificate (PEM) that a trainer presents to the servers of `tls://`.
+    #[schemars(length(min = 1), extend("x-unset" = "none", "x-rule" = "needs `key` and `tls://`"))]
+    pub certificate: Option<String>,
+    /// Path of the private key (PEM) of `certificate`.
+    #[schemars(length(min = 1), extend("x-unset" = "none", "x-rule" = "needs `certificate` and `tls://`"))]
+    pub key: Option<String>,
     /// Number of NATS servers that store the ledger, with `nats://` and `tls://`.
     #[schemars(range(min = 1, max = 3), extend("x-rule" = "1 or 3"))]
     pub replicas: u32,
@@ -82,6 +91,9 @@ impl Default for DistributedConfig {
             ledger: LedgerChoice::Auto,
             nats_server: None,
             credentials: None,
+            authority: None,
+            certificate: None,
+            key: None,
             replicas: 1,
             partition_replicas: 1,
             insecure: false,

@@ -45,6 +45,9 @@ impl Config {
         let ours = [
             ("nats_server", rules.nats_server.as_mut()),
             ("credentials", rules.credentials.as_mut()),
+            ("authority", rules.authority.as_mut()),
+            ("certificate", rules.certificate.as_mut()),
+            ("key", rules.key.as_mut()),
         ];
         let ours = ours.map(|(key, value)| (KeyPath::from(["distributed", key]), value));
         let vectors = self.entities.iter_mut().flat_map(|(name, entity)| {

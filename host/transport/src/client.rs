@@ -247,8 +247,8 @@ fn failure(error: &async_nats::ConnectError) -> DialFailure {
     }
     let is_refusal = match error.kind() {
         ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => true,
-        // A certificate that is not derived from the secret.
-        _ => text.contains("invalid peer certificate"),
+        // A certificate that this client does not trust, or one of this client that the server does not.
+        _ => text.contains("invalid peer certificate") || text.contains("received fatal alert"),
     };
     match is_refusal {
         true => DialFailure::Refused(text),

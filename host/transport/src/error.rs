@@ -22,6 +22,9 @@ pub enum ConnectError {
     /// A number of replicas that NATS does not support, or that tolerates no more failures than a smaller one.
     #[error("distributed.replicas is {0}, but must be 1 or 3")]
     Replicas(usize),
+    /// A text that is not a host.
+    #[error("{0}")]
+    Host(String),
     /// A secret that could be guessed.
     #[error("a secret must be {digits} random hexadecimal digits, since anybody who can reach the server's port could guess shorter ones, or words, unnoticed; run `export PBG_HOST_SECRET=$(openssl rand -hex 32)` once, and set the same value for every trainer", digits = crate::limits::SECRET_DIGITS)]
     Secret,

@@ -1,6 +1,7 @@
 //! `pbg-host cluster`: commands that inspect and control a distributed run.
 
 mod history;
+mod keys;
 mod status;
 
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub(crate) enum Command {
     /// Delete the ledger. The next trainer creates a new one from the newest checkpoint; buckets trained since then are
     /// trained again.
     Forget(RunArgs),
+    Keys(keys::Args),
 }
 
 /// Arguments that name a run.
@@ -70,6 +72,7 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
         Command::Stop(args) => stop(&args.config, terminal),
         Command::Evict(args) => evict(args, terminal),
         Command::Forget(args) => forget(&args.config, terminal),
+        Command::Keys(args) => keys::run(args),
     }
 }
 
