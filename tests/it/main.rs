@@ -19,6 +19,7 @@ mod browser;
 mod calibration;
 mod combine;
 mod command_line;
+mod comparators;
 mod counted_bytes;
 mod crash;
 mod describe;

@@ -4,6 +4,7 @@
 //! tables and parameters; losses in several forms ([`losses`]); operators that are formulas ([`formulas`]); and
 //! [`strategies`] without a plugin.
 
+pub mod comparators;
 pub mod formulas;
 pub mod losses;
 pub mod model;

@@ -105,17 +105,40 @@ impl Model {
         x
     }
 
-    /// Returns the score of two embeddings.
-    pub fn compare(&self, a: &[f64], b: &[f64]) -> f64 {
-        let (a, b) = (self.normalise(a), self.normalise(b));
+    /// Returns the score of a query with an embedding that replaces `side`.
+    pub fn compare(&self, side: Side, query: &[f64], replacing: &[f64]) -> f64 {
+        let (a, b) = match side {
+            Side::Lhs => (replacing, query),
+            Side::Rhs => (query, replacing),
+        };
+        let (mut a, mut b) = (self.normalise(a), self.normalise(b));
         let skip = usize::from(self.spec.bias);
         let bias = if self.spec.bias { a[0] + b[0] } else { 0.0 };
+        // Comparators with components see a zero in the place of a bias.
+        match self.spec.comparator {
+            Comparator::ComplexL1 => {
+                a[..skip].fill(0.0);
+                b[..skip].fill(0.0);
+                let h = a.len() / 2;
+                let modulus = |i: usize| (a[i] - b[i]).hypot(a[h + i] - b[h + i]);
+                return bias - (0..h).map(modulus).sum::<f64>();
+            }
+            Comparator::Traced(formula) => {
+                a[..skip].fill(0.0);
+                b[..skip].fill(0.0);
+                return bias + formula.compare(&a, &b).score;
+            }
+            _ => {}
+        }
         let (a, b) = (&a[skip..], &b[skip..]);
         let square = a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)).sum::<f64>();
         bias + match self.spec.comparator {
             Comparator::Dot | Comparator::Cos => dot(a, b),
             Comparator::L2 => -square.max(1e-30).sqrt(),
             Comparator::SquaredL2 => -square,
+            Comparator::L1 | Comparator::ComplexL1 | Comparator::Traced(_) => {
+                -a.iter().zip(b).map(|(x, y)| (x - y).abs()).sum::<f64>()
+            }
         }
     }
 
@@ -171,7 +194,7 @@ impl Model {
     pub fn score(&self, edges: &Edges, side: Side, i: usize, entity: u32) -> f64 {
         let (relation, known) = (edges.relations[i], edges.sides[side.other() as usize][i]);
         let query = self.adjusted(side.other(), side, relation, known);
-        self.compare(&query, &self.adjusted(side, side, relation, entity))
+        self.compare(side, &query, &self.adjusted(side, side, relation, entity))
     }
 
     /// Returns the score of the positive, the scores of the negatives, and the number of columns, for edge `i` and one
@@ -208,8 +231,9 @@ impl Model {
         let relation = edges.relations[i];
         let [x, y] =
             [side.other(), side].map(|end| self.embed(end, relation, edges.sides[end as usize][i]));
-        let score =
-            |(direction, relation)| self.compare(&self.operate(direction, relation, &x), &y);
+        let score = |(direction, relation)| {
+            self.compare(Side::Rhs, &self.operate(direction, relation, &x), &y)
+        };
         let own = (side.other(), relation);
         let all = Side::BOTH.into_iter().flat_map(|direction| {
             (0..self.spec.relation_count() as u32).map(move |relation| (direction, relation))

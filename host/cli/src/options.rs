@@ -104,6 +104,10 @@ pub(crate) enum ComparatorArg {
     L2,
     /// Minus the squared Euclidean distance.
     SquaredL2,
+    /// Minus the sum of absolute differences.
+    L1,
+    /// Minus the sum of the moduli of complex differences.
+    ComplexL1,
 }
 
 impl From<ComparatorArg> for Comparator {
@@ -113,6 +117,8 @@ impl From<ComparatorArg> for Comparator {
             ComparatorArg::Cos => Self::Cos,
             ComparatorArg::L2 => Self::L2,
             ComparatorArg::SquaredL2 => Self::SquaredL2,
+            ComparatorArg::L1 => Self::L1,
+            ComparatorArg::ComplexL1 => Self::ComplexL1,
         }
     }
 }

@@ -22,6 +22,10 @@ pub(super) fn init_scale() -> f32 {
     1e-3
 }
 
+pub(super) fn comparator() -> String {
+    "cos".to_owned()
+}
+
 pub(super) fn loss_fn() -> String {
     DEFAULT_LOSS.to_owned()
 }

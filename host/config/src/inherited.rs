@@ -68,7 +68,6 @@ mod tests {
     use crate::{
         Config, DEFAULT_LOSS, DEFAULT_NEGATIVES, DEFAULT_ORDER, DEFAULT_SAMPLER, StrategyNames,
     };
-    use pbg_core::model::Comparator;
 
     /// Returns the strategies that the configuration names by default.
     fn installed() -> StrategyNames {
@@ -107,7 +106,7 @@ mod tests {
         ]);
         let trained = Config::parse(TEXT, "test", &trained).unwrap();
         let read = Config::parse_for(&trained, TEXT, "test", &[], &installed()).unwrap();
-        assert_eq!(read.comparator, Comparator::Dot);
+        assert_eq!(read.comparator, "dot");
         assert_eq!(read.relations[0].operator, "diagonal");
         assert_eq!((read.entity_dimension("user"), read.seed), (6, 3));
         assert_eq!(read.model_differences(&trained), [""; 0]);

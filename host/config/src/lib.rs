@@ -8,11 +8,12 @@
 use std::collections::BTreeMap;
 
 use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
-use pbg_core::model::{Comparator, EmbeddingFormat, NegativesFrom, Optimizer, Regularizer};
+use pbg_core::model::{EmbeddingFormat, NegativesFrom, Optimizer, Regularizer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod check;
+mod comparators;
 mod defaults;
 mod difference;
 mod distributed;
@@ -40,6 +41,7 @@ mod suggest;
 mod validate;
 mod validation;
 
+pub use comparators::ComparatorError;
 pub use defaults::{DEFAULT_LOSS, DEFAULT_NEGATIVES, DEFAULT_ORDER, DEFAULT_SAMPLER};
 pub use difference::ConfigDifference;
 pub use distributed::{DistributedConfig, LedgerChoice, LedgerPlace};
@@ -107,9 +109,15 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("x-unset" = "`true`; `false` with dynamic relations", "x-rule" = "not `true` with dynamic relations"))]
     pub global_emb: Option<bool>,
-    /// Function that computes a score from two embeddings.
-    #[serde(default)]
-    pub comparator: Comparator,
+    /// Function that computes a score from two embeddings: a built-in comparator, or the name of a formula in
+    /// `[formulas]`. Built in are `dot` (inner product), `cos` (inner product of the normalised vectors), `l2` (minus the
+    /// Euclidean distance), `squared_l2` (minus its square), `l1` (minus the sum of absolute differences) and
+    /// `complex_l1` (minus the sum of the moduli of complex differences, RotatE's distance: the first D/2 numbers are
+    /// real parts, the last D/2 imaginary). `l1`, `complex_l1` and formulas are computed pair by pair and not as matrix
+    /// products, which takes several times as long.
+    #[serde(default = "defaults::comparator")]
+    #[schemars(length(min = 1), extend("x-rule" = "`complex_l1` needs an even dimension; `l1`, `complex_l1` and formulas not with `bf16`, not on a GPU, and without indexes"))]
+    pub comparator: String,
     /// Whether the first coordinate of an embedding is a bias, which is added to the score and left out of the
     /// comparator.
     #[serde(default)]
@@ -282,7 +290,7 @@ pub struct Config {
     #[serde(default)]
     pub distributed: DistributedConfig,
 
-    /// Formulas of operators that are plugins, by operator name. A run writes them into its checkpoint, where they
+    /// Formulas of operators that are plugins, by operator name, and of the comparator. A run writes them into its checkpoint, where they
     /// define the meaning of its parameters. A plugin whose formula is given here is not asked for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub formulas: BTreeMap<String, String>,

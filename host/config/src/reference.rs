@@ -76,7 +76,7 @@ fn describe_section(section: &Section, installed: &StrategyNames, out: &mut Stri
         return;
     }
     if let ["formulas"] = section.path {
-        out.push_str("Formulas of operators that are plugins, as strings, by the name that `operator` uses. A run writes them into its checkpoint, where they define the meaning of its parameters, so that the checkpoint can be used without the plugins. A plugin whose formula is given here is not asked for it, and an operator that only has a formula needs no plugin. Nothing needs to be written here by hand: [plugins/operators.md](plugins/operators.md#where-the-formula-is-kept) explains the strings, which Python writes for an [operator of your own](python.md#an-operator-of-your-own).\n");
+        out.push_str("Formulas of operators that are plugins, as strings, by the name that `operator` uses, and of the comparator, by the name that `comparator` uses. A run writes them into its checkpoint, where they define the meaning of its parameters, so that the checkpoint can be used without the plugins. A plugin whose formula is given here is not asked for it, and an operator that only has a formula needs no plugin. Formulas of operators need not be written here by hand: [plugins/operators.md](plugins/operators.md#where-the-formula-is-kept) explains the strings, which Python writes for an [operator of your own](python.md#an-operator-of-your-own). Formulas of [comparators](plugins/comparators.md#a-formula) are written here.\n");
         return;
     }
     out.push_str("| key | type | default | rule | meaning |\n|---|---|---|---|---|\n");

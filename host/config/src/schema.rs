@@ -141,7 +141,7 @@ fn table_header(table: &str, path: &[&str], out: &mut String) {
             table.to_owned(),
         ),
         ["formulas"] => (
-            "Formulas of operators that are plugins. Runs write them into checkpoints; nothing needs to be set by hand.",
+            "Formulas of operators that are plugins, which runs write into checkpoints, and of your own comparator.",
             format!("# {table}"),
         ),
         ["plugins", "params", ..] => (

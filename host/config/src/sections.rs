@@ -113,7 +113,7 @@ pub(super) const SECTIONS: &[Section] = &[
         keys: &["name", "lhs", "rhs", "operator", "weight", "all_negs"],
     },
     Section {
-        heading: "Formulas of operators",
+        heading: "Formulas of operators and of the comparator",
         table: Some("[formulas]"),
         path: &["formulas"],
         keys: &[],

@@ -10,6 +10,7 @@ use pbg_core::graph::Side;
 use pbg_core::model::Operator;
 use pbg_core::nearest::nearest;
 
+mod comparators;
 mod distributed;
 mod execution;
 mod lr_schedule;
@@ -47,6 +48,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&StrategyNames>) -> 
     rules.own_vectors();
     rules.dimensions();
     rules.operators();
+    rules.comparator();
     rules.regularizer();
     rules.relation_prediction();
     rules.enumerable();

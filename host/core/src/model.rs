@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use pbg_formula::comparator::{ComparatorHandle, distances};
 use pbg_formula::operator::FormulaHandle;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,8 +97,7 @@ impl Operator {
 }
 
 /// Comparator of two embeddings, which computes their score (higher is better).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Comparator {
     /// Inner product.
     Dot,
@@ -108,11 +108,63 @@ pub enum Comparator {
     L2,
     /// Minus the squared Euclidean distance.
     SquaredL2,
+    /// Minus the sum of absolute differences.
+    L1,
+    /// Minus the sum of the moduli of complex differences: the first D/2 numbers are real parts, the last D/2 imaginary
+    /// parts.
+    ComplexL1,
+    /// A formula of both embeddings.
+    Traced(ComparatorHandle),
 }
 
 impl Comparator {
-    /// All comparators.
-    pub const ALL: [Self; 4] = [Self::Dot, Self::Cos, Self::L2, Self::SquaredL2];
+    /// All comparators that are built in.
+    pub const BUILT_IN: [Self; 6] = [
+        Self::Dot,
+        Self::Cos,
+        Self::L2,
+        Self::SquaredL2,
+        Self::L1,
+        Self::ComplexL1,
+    ];
+
+    /// Returns its name in a configuration; for a formula that is not built in, the name in its definition.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Dot => "dot",
+            Self::Cos => "cos",
+            Self::L2 => "l2",
+            Self::SquaredL2 => "squared_l2",
+            Self::L1 => "l1",
+            Self::ComplexL1 => "complex_l1",
+            Self::Traced(formula) => formula.name(),
+        }
+    }
+
+    /// Returns the built-in comparator with the name `name`.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        let mut built_in = Self::BUILT_IN.into_iter();
+        built_in.find(|comparator| comparator.name() == name)
+    }
+
+    /// Returns its formula, which is evaluated pair by pair; `None` if scores follow from inner products.
+    #[must_use]
+    pub fn formula(self) -> Option<ComparatorHandle> {
+        match self {
+            Self::Dot | Self::Cos | Self::L2 | Self::SquaredL2 => None,
+            Self::L1 => Some(distances::l1()),
+            Self::ComplexL1 => Some(distances::complex_l1()),
+            Self::Traced(formula) => Some(formula),
+        }
+    }
+
+    /// Returns the number of components of equal length into which it cuts an embedding.
+    #[must_use]
+    pub fn components(self) -> usize {
+        self.formula().map_or(1, |formula| formula.components())
+    }
 }
 
 /// Penalty on embeddings and parameters.

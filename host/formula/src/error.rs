@@ -2,7 +2,7 @@
 
 use super::node::{FormulaNode, NodeId, ValueShape};
 
-/// Error in a formula of a loss or an operator. Messages name the node by its index in the list.
+/// Error in a formula of a loss, an operator or a comparator. Messages name the node by its index in the list.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormulaError {
@@ -142,6 +142,18 @@ pub enum FormulaError {
     #[error("the output, node {output}, depends on no component of the embedding")]
     Independent {
         /// Index of the output node.
+        output: NodeId,
+    },
+    /// A score does not depend on both embeddings.
+    #[error("the score, node {output}, does not depend on both embeddings")]
+    OneSided {
+        /// Index of the score's node.
+        output: NodeId,
+    },
+    /// A score is not one number per pair of embeddings.
+    #[error("the score, node {output}, differs from element to element: sum it over the vector")]
+    NotSummed {
+        /// Index of the score's node.
         output: NodeId,
     },
     /// The output node does not exist.

@@ -119,9 +119,9 @@ pub enum FormulaNode {
     Reduce(Reduction, NodeId),
     /// `e^x` divided by its sum over the row; `[B, N]`.
     Softmax(NodeId),
-    /// The sum over all elements of a vector, the same number in every element; in operators only.
+    /// The sum over all elements of a vector, the same number in every element; not in losses.
     Sum(NodeId),
-    /// A component of the embedding that an operator transforms, by index.
+    /// A component of the embedding that an operator transforms, or of the two that are compared, by index.
     Component(u32),
     /// The gradient of an output component of an operator, by index; in derivatives only.
     Gradient(u32),

@@ -17,6 +17,10 @@ pub(crate) struct Tape {
     gradients: Vec<Option<NodeId>>,
     /// Shape of the node whose gradient is being passed back.
     shape: ValueShape,
+    /// Whether each node of a comparator's formula is one number per pair; empty for formulas of other kinds.
+    numbers: Vec<bool>,
+    /// Whether the node whose gradient is being passed back is one number per pair.
+    number: bool,
     /// Gradients of the sources, that is, of the nodes by which the formula is differentiated.
     sources: Vec<(FormulaNode, NodeId)>,
 }
@@ -42,8 +46,16 @@ impl Tape {
             active,
             gradients,
             shape: ValueShape::Row,
+            numbers: Vec::new(),
+            number: false,
             sources: Vec::new(),
         }
+    }
+
+    /// Treats the nodes marked in `numbers` as one number per pair. The gradient of such a number is one number too: the
+    /// sum of what all elements that use it pass to it.
+    pub(crate) fn with_numbers(self, numbers: Vec<bool>) -> Self {
+        Self { numbers, ..self }
     }
 
     /// Passes the gradients of outputs back to the sources. Each output is a node of the formula with its gradient in
@@ -64,6 +76,7 @@ impl Tape {
             }
             if let Some(gradient) = self.gradients[id] {
                 self.shape = shapes[id];
+                self.number = self.is_number(id);
                 self.pass(node, self.values[id], gradient);
             }
         }
@@ -121,6 +134,7 @@ impl Tape {
                 let share = self.through_reduction(op, self.value(x), y, g);
                 self.give(x, share);
             }
+            FormulaNode::Sum(x) if self.number => self.give(x, g),
             // Each element of the operand is added to every element of the sum.
             FormulaNode::Sum(x) => {
                 let share = self.out.push(FormulaNode::Sum(g));
@@ -273,6 +287,10 @@ impl Tape {
         self.values[id as usize]
     }
 
+    fn is_number(&self, id: usize) -> bool {
+        self.numbers.get(id).copied().unwrap_or(false)
+    }
+
     /// Adds to the gradient of node `to` of the formula. A value that was broadcast over the negatives gets the sum
     /// over those that are not masked.
     fn give(&mut self, to: NodeId, share: NodeId) {
@@ -283,6 +301,7 @@ impl Tape {
         let broadcast = self.shape == ValueShape::Matrix
             && self.out.shape(self.values[index]) < ValueShape::Matrix;
         let share = match self.out.shape(share) {
+            _ if self.is_number(index) && !self.number => self.out.push(FormulaNode::Sum(share)),
             _ if !broadcast => share,
             ValueShape::Matrix => self.out.sum(share),
             _ => {

@@ -20,6 +20,7 @@ use pbg_rows::vector;
 
 use crate::batch::BatchRelations;
 use crate::operators;
+use crate::operators::formula::pairs::{PairEvaluator, QueryPairs};
 use crate::subnormal::SubnormalMode;
 
 pub use operands::{CandidateBlock, PreparedQueries};
@@ -69,6 +70,32 @@ impl std::ops::AddAssign for RankCounts {
 #[must_use]
 pub fn formula_bytes(spec: &ModelSpec) -> usize {
     operators::formula::worker_bytes(spec)
+}
+
+/// Computes the scores of queries, each with the side of its candidates, with all candidates: `[queries, candidates]`. A
+/// tile of candidates is compared with all queries before the next one.
+fn pair_scores(
+    evaluator: &mut PairEvaluator,
+    (queries, sides): (&[f32], &[Side]),
+    candidates: &[f32],
+    scores: &mut [f32],
+) {
+    let columns = scores.len() / sides.len().max(1);
+    let dimension = candidates.len() / columns.max(1);
+    let at_once = PairEvaluator::rows_at_once(dimension);
+    for (index, tile) in candidates.chunks(at_once * dimension).enumerate() {
+        let first = index * at_once;
+        let rows = queries.chunks_exact(dimension).zip(sides).enumerate();
+        for (row, (query, &side)) in rows {
+            let scores = &mut scores[row * columns + first..][..tile.len() / dimension];
+            let pairs = QueryPairs {
+                side,
+                query,
+                candidates: tile,
+            };
+            evaluator.scores(pairs, scores);
+        }
+    }
 }
 
 /// Prepares queries and candidates and compares them. Each thread needs one, since it has buffers.
@@ -148,6 +175,14 @@ impl Ranker {
                 out.extras.push(preparer.row(recipe, table, entity, row));
             }
         }
+        out.sides.clear();
+        if preparer.comparison.formula().is_some() {
+            out.sides.resize(known.len(), side);
+            out.interleaved.clone_from(&out.values);
+            let padded = known.len().next_multiple_of(kernel::GROUP) * dimension;
+            out.interleaved.resize(padded, 0.0);
+            return;
+        }
         kernel::interleave::<{ kernel::GROUP }>(&out.values, dimension, &mut out.interleaved);
     }
 
@@ -173,6 +208,10 @@ impl Ranker {
             &mut self.rows,
             &mut out.extras,
         );
+        if self.preparer.comparison.formula().is_some() {
+            out.panels.clone_from(&self.rows);
+            return;
+        }
         kernel::interleave::<{ kernel::PANEL }>(&self.rows, dimension, &mut out.panels);
     }
 
@@ -221,7 +260,20 @@ impl Ranker {
         let mut scores = Vec::with_capacity(entities.len());
         for (i, candidate) in rows.chunks_exact(dimension).enumerate() {
             let query = &queries.values[i * dimension..(i + 1) * dimension];
-            let mut score = [kernel::pair(query, candidate)];
+            let mut score = [match self.preparer.comparison.formula() {
+                None => kernel::pair(query, candidate),
+                Some(formula) => {
+                    let mut score = [0.0];
+                    let pairs = QueryPairs {
+                        side: replacement.side,
+                        query,
+                        candidates: candidate,
+                    };
+                    let evaluator = self.preparer.evaluators.pairs(formula);
+                    evaluator.scores(pairs, &mut score);
+                    score[0]
+                }
+            }];
             let (q, k) = (queries.extras[i], extras[i]);
             self.preparer
                 .comparison
@@ -257,8 +309,15 @@ impl Ranker {
         }
         let scores = &mut self.scores[..len];
         let interleaved = &queries.interleaved[groups.start * group..groups.end * group];
-        kernel::products(interleaved, &candidates.panels, width, columns, scores);
         let comparison = self.preparer.comparison;
+        match comparison.formula() {
+            None => kernel::products(interleaved, &candidates.panels, width, columns, scores),
+            Some(formula) => {
+                let evaluator = self.preparer.evaluators.pairs(formula);
+                let sides = &queries.sides[range.clone()];
+                pair_scores(evaluator, (interleaved, sides), &candidates.panels, scores);
+            }
+        }
         if comparison.has_epilogue() {
             self.distances.resize(columns, 0.0);
             for (row, extras) in scores.chunks_exact_mut(columns).zip(&queries.extras[range]) {

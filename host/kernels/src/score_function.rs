@@ -1,10 +1,12 @@
 //! Preparation of embeddings for comparison, and conversion of inner products into scores.
 //!
-//! Every comparator is computed from inner products of prepared rows, so that scores are a matrix product. `cos`
-//! prepares by normalising; distances follow from `|q|^2 - 2 q k + |k|^2`. A bias is taken out of the row, which has a
-//! zero in its place, and added to the scores.
+//! Comparators that are no formulas are computed from inner products of prepared rows, so that scores are a matrix
+//! product. `cos` prepares by normalising; distances follow from `|q|^2 - 2 q k + |k|^2`. A formula is evaluated for
+//! each pair of rows. A bias is taken out of the row, which has a zero in
+//! its place, and added to the scores.
 
 use pbg_core::model::Comparator;
+use pbg_formula::comparator::ComparatorHandle;
 
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::vector;
@@ -42,15 +44,24 @@ impl ScoreFunction {
         }
     }
 
-    /// Returns whether scores are negated distances.
+    /// Returns whether scores are negated distances that follow from inner products.
     #[must_use]
     pub fn is_distance(self) -> bool {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)
     }
 
-    /// Returns whether rows need no preparation and scores are plain inner products.
+    /// Returns the comparator's formula; `None` if scores follow from inner products.
+    pub(crate) fn formula(self) -> Option<ComparatorHandle> {
+        self.comparator.formula()
+    }
+
+    /// Returns whether rows need no preparation.
     pub(crate) fn is_plain(self) -> bool {
-        self.comparator == Comparator::Dot && !self.bias
+        let prepares = matches!(
+            self.comparator,
+            Comparator::Cos | Comparator::L2 | Comparator::SquaredL2
+        );
+        !prepares && !self.bias
     }
 
     /// Returns whether inner products must still be converted into scores.
@@ -66,7 +77,7 @@ impl ScoreFunction {
             extras.bias = std::mem::take(&mut row[0]);
         }
         match self.comparator {
-            Comparator::Dot => {}
+            Comparator::Dot | Comparator::L1 | Comparator::ComplexL1 | Comparator::Traced(_) => {}
             Comparator::Cos => {
                 let norm = vector::dot(row, row).sqrt();
                 // A zero vector has no direction: it scores 0 with every row and gets no gradient.
@@ -103,7 +114,8 @@ impl ScoreFunction {
         }
     }
 
-    /// Converts the inner products of one query with candidates into scores. For `l2`, stores the distances in
+    /// Converts the inner products of one query with candidates into scores; to the scores of a formula, adds only
+    /// biases. For `l2`, stores the distances in
     /// `distances`.
     pub(crate) fn finish_scores(
         self,
@@ -113,7 +125,11 @@ impl ScoreFunction {
         distances: &mut [f32],
     ) {
         match self.comparator {
-            Comparator::Dot | Comparator::Cos => {}
+            Comparator::Dot
+            | Comparator::Cos
+            | Comparator::L1
+            | Comparator::ComplexL1
+            | Comparator::Traced(_) => {}
             Comparator::SquaredL2 => {
                 for (s, k) in scores.iter_mut().zip(candidates) {
                     *s = -(query.square + k.square - 2.0 * *s);
@@ -143,7 +159,12 @@ impl ScoreFunction {
         k: RowExtras,
     ) -> (f32, f32) {
         let (score, distance) = match self.comparator {
-            Comparator::Dot | Comparator::Cos => (vector::dot(query, candidate), 0.0),
+            // Formulas are evaluated elsewhere.
+            Comparator::Dot
+            | Comparator::Cos
+            | Comparator::L1
+            | Comparator::ComplexL1
+            | Comparator::Traced(_) => (vector::dot(query, candidate), 0.0),
             Comparator::SquaredL2 => (-vector::squared_distance(query, candidate), 0.0),
             Comparator::L2 => {
                 let distance = clamp(vector::squared_distance(query, candidate)).sqrt();

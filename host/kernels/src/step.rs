@@ -19,6 +19,7 @@ mod gather;
 pub(crate) mod job;
 mod memory;
 mod operator_gradients;
+mod pairs;
 mod parameters;
 pub(crate) mod plan;
 mod predict_relations;

@@ -158,7 +158,7 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
         dynamic_relations: config
             .dynamic_relations
             .then_some(dataset.relations().len()),
-        comparator: config.comparator,
+        comparator: config.comparator().map_err(SettingError::from)?,
         bias: config.bias,
         global_emb: config.global_emb.unwrap_or(!config.dynamic_relations),
         max_norm: config.max_norm,

@@ -246,6 +246,7 @@ impl RunError {
             Self::Checkpoint(e) if e.is_locked() => ErrorKind::Locked,
             Self::Checkpoint(e) if e.is_io() => ErrorKind::Io,
             Self::Index(IndexError::Busy { .. }) => ErrorKind::Locked,
+            Self::Index(IndexError::NotProducts { .. }) => ErrorKind::Config,
             Self::Index(e) if e.is_io() => ErrorKind::Io,
             Self::Checkpoint(_)
             | Self::Mismatch(_)

@@ -36,8 +36,14 @@ impl Options {
 
 /// Returns the comparator of this name.
 pub(crate) fn comparator(name: Option<String>) -> Result<Option<Comparator>> {
-    let parsed = name.map(|name| serde_json::from_value(Value::from(name)));
-    parsed
-        .transpose()
-        .map_err(|error| usage(format!("comparator: {error}")))
+    let found = name.map(|name| {
+        Comparator::built_in(&name).ok_or_else(|| {
+            let known: Vec<&str> = Comparator::BUILT_IN.iter().map(Comparator::name).collect();
+            usage(format!(
+                "comparator: expected one of {}, not {name}",
+                known.join(", ")
+            ))
+        })
+    });
+    found.transpose()
 }

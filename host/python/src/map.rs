@@ -42,8 +42,8 @@ impl MapRequest {
                 model.most_connected(self.count, sets, entity_type)?
             }
         };
-        let placed =
-            MapEntities::new(entities, self.groups).place(resolved.config().comparator, model);
+        let placed = MapEntities::new(entities, self.groups)
+            .place(resolved.blueprint().spec.comparator, model);
         placed.map_err(|error| match error {
             MapError::Model(error) => error.into(),
             MapError::Thread(_) => Failure::new(FailureKind::Internal, error),

@@ -42,7 +42,7 @@ impl OpenIndex {
         trained: &TrainedModel<'_>,
         comparator: Comparator,
     ) -> Result<Self, RunError> {
-        let name = name_of(comparator);
+        let name = indexed_name(comparator)?;
         let folder = index::folder(trained.checkpoint.path(), name);
         let Some(opened) = OpenIndexFiles::find(&folder)? else {
             let how = match comparator == trained.blueprint.spec.comparator {
@@ -64,7 +64,9 @@ impl OpenIndex {
     /// Whether predictions by the index of a checkpoint compare all entities, because walks do not find enough entities
     /// of some type and no width was chosen. A missing index is reported later.
     pub(crate) fn compares_all(resolved: &ResolvedConfig, with: IndexQueryOptions) -> bool {
-        let name = name_of(resolved.blueprint().spec.comparator);
+        let Ok(name) = indexed_name(resolved.blueprint().spec.comparator) else {
+            return false;
+        };
         let folder = index::folder(resolved.config().checkpoint_path.as_ref(), name);
         let Ok(Some(manifest)) = index::read(&folder) else {
             return false;
@@ -166,18 +168,27 @@ impl OpenIndex {
 /// Whether a checkpoint has an index for the comparator of its model.
 #[must_use]
 pub fn has_index(resolved: &ResolvedConfig) -> bool {
-    let name = name_of(resolved.blueprint().spec.comparator);
+    let Ok(name) = indexed_name(resolved.blueprint().spec.comparator) else {
+        return false;
+    };
     let folder = index::folder(resolved.config().checkpoint_path.as_ref(), name);
     matches!(index::read(&folder), Ok(Some(_)))
 }
 
-/// Returns the comparator's name in configurations.
-fn name_of(comparator: Comparator) -> &'static str {
+/// Returns the name of a comparator for which there can be an index.
+///
+/// # Errors
+/// When the comparator is a formula of each pair of embeddings.
+fn indexed_name(comparator: Comparator) -> Result<&'static str, IndexError> {
     match comparator {
-        Comparator::Dot => "dot",
-        Comparator::Cos => "cos",
-        Comparator::L2 => "l2",
-        Comparator::SquaredL2 => "squared_l2",
+        Comparator::Dot => Ok("dot"),
+        Comparator::Cos => Ok("cos"),
+        Comparator::L2 => Ok("l2"),
+        Comparator::SquaredL2 => Ok("squared_l2"),
+        Comparator::L1 | Comparator::ComplexL1 | Comparator::Traced(_) => {
+            let comparator = comparator.name().to_owned();
+            Err(IndexError::NotProducts { comparator })
+        }
     }
 }
 

@@ -371,6 +371,16 @@ impl ModelSpec {
                 });
             }
         }
+        let components = self.comparator.components();
+        let dimensions = Side::BOTH.map(|side| self.entities[relation.entity(side)].dimension);
+        if dimensions
+            .iter()
+            .any(|dimension| !dimension.is_multiple_of(components))
+        {
+            return Err(SpecError::Conflict(
+                "the comparator cuts an embedding into components, so the dimension must be a multiple of their number",
+            ));
+        }
         if self.regularization_coef > 0.0 && relation.operator.is_matrix() {
             return Err(SpecError::Regularizer { relation: index });
         }

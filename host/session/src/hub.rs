@@ -80,6 +80,7 @@ fn portable(mut config: Config) -> Config {
     for relation in &mut config.relations {
         relation.operator = renamed(&relation.operator);
     }
+    config.comparator = renamed(&config.comparator);
     let formulas = config.formulas.iter();
     config.formulas = formulas
         .map(|(name, formula)| (renamed(name), formula.clone()))

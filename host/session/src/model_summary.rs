@@ -24,7 +24,7 @@ pub fn model_summary(config: &Config, loss: Option<&str>) -> Vec<(String, String
     if let Some(scale) = config.operator_init_scale {
         facts.add("operators start", format!("at random, {scale}"));
     }
-    facts.add("comparator", name(config.comparator));
+    facts.add("comparator", &config.comparator);
     facts.add("loss", loss.unwrap_or(&config.loss_fn));
     facts.add("optimizer", name(config.optimizer));
     facts.add("lr", config.lr);

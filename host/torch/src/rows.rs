@@ -75,7 +75,8 @@ impl DeviceRows {
             let _zero = prepared.values.f_narrow(1, 0, 1)?.f_zero_()?;
         }
         match comparison.comparator {
-            Comparator::Dot => {}
+            // Formulas are refused before any batch.
+            Comparator::Dot | Comparator::L1 | Comparator::ComplexL1 | Comparator::Traced(_) => {}
             Comparator::Cos => {
                 let norms = squares(&prepared.values, true)?.f_sqrt()?;
                 // A zero vector has no direction: its score is 0 with every row, and it gets no gradient.

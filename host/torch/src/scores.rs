@@ -228,9 +228,12 @@ impl SliceDirection<'_> {
         }
         let squares = |apart: &Tensor| apart.f_square()?.f_sum_dim_intlist(1_i64, false, None);
         let (mut scores, distances) = match self.comparison.comparator {
-            Comparator::Dot | Comparator::Cos => {
-                (q.f_mul(&k)?.f_sum_dim_intlist(1_i64, false, None)?, None)
-            }
+            // Formulas are refused before any batch.
+            Comparator::Dot
+            | Comparator::Cos
+            | Comparator::L1
+            | Comparator::ComplexL1
+            | Comparator::Traced(_) => (q.f_mul(&k)?.f_sum_dim_intlist(1_i64, false, None)?, None),
             Comparator::SquaredL2 => (squares(&q.f_sub(&k)?)?.f_neg()?, None),
             Comparator::L2 => {
                 let lengths = length(&squares(&q.f_sub(&k)?)?)?;

@@ -38,6 +38,9 @@ use super::working_set::WorkingSet;
 const NO_FEATURES: &str =
     "featurized entity types are trained on the CPU only; use execution.device = \"cpu\"";
 
+const NO_FORMULAS: &str = "this comparator is a formula of each pair of embeddings, which is computed on the CPU only; use \
+     execution.device = \"cpu\"";
+
 const NO_RELATIONS: &str =
     "relations are predicted on the CPU only; use execution.device = \"cpu\"";
 
@@ -179,6 +182,8 @@ impl StepExecutor for DeviceStep<'_> {
         let spec = &step.step_spec;
         if spec.featurized.contains(&true) {
             Some(NO_FEATURES)
+        } else if spec.comparator.formula().is_some() {
+            Some(NO_FORMULAS)
         } else if spec.half && spec.is_distance() {
             Some(NO_ROUNDED_DISTANCES)
         } else if step.passes.iter().any(|pass| pass.predict_relations) {

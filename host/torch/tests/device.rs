@@ -285,7 +285,7 @@ prop_compose! {
         let operators = operators.chain(formulas_of_both_sides());
         let operator = operators.into_iter().nth(operator).expect("so many");
         let dynamic = dynamic && operator.on_lhs() == Operator::None;
-        let comparator = Comparator::ALL[comparator];
+        let comparator = Comparator::BUILT_IN[comparator];
         // The maximum of no negatives is infinite. There are none if they are disabled, and for an edge that is alone
         // in its chunk without uniform negatives.
         let none = matches!(disabled, 1 | 2) || num_uniform_negs == 0;

@@ -19,6 +19,15 @@ pub enum IndexError {
         /// Options of the command that builds it, where the defaults do not.
         how: String,
     },
+    /// The comparator is a formula of each pair of embeddings, so scores are no distances between points.
+    #[error(
+        "an index needs a comparator of inner products (dot, cos, l2 or squared_l2), and {comparator} is a formula of \
+         each pair of embeddings; search without an index, which compares all entities"
+    )]
+    NotProducts {
+        /// Name of the comparator.
+        comparator: String,
+    },
     /// A file does not have the content that was written.
     #[error("{} is damaged: {what}; `pbg-host index` rebuilds it", path.display())]
     Damaged {

@@ -1,5 +1,6 @@
 //! `pbg-host check`.
 
+mod comparator;
 mod time;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use crate::plugins::{self, StrategyOverrides};
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load, model_notes};
 
+use comparator::ComparatorPrice;
 use time::EpochTime;
 
 /// Check everything and show the memory and disk space that training will need, without training (except with
@@ -104,6 +106,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         plan,
         planning_bytes: pbg_train::too_large_to_plan(&resolved),
         negatives,
+        comparator: ComparatorPrice::of(&resolved),
         together: together.transpose()?,
         time: match args.time {
             true => Some(measure_epoch(&resolved, &given, terminal)?),
@@ -153,6 +156,9 @@ struct Report {
     /// Negative sampler, unless it is uniform.
     #[serde(skip_serializing_if = "Option::is_none")]
     negatives: Option<String>,
+    /// Price of comparing a pair of embeddings, unless scores are matrix products.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comparator: Option<ComparatorPrice>,
     /// Entities and relations of untrained edge sets that no trained edge has.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     unseen: BTreeMap<String, UnseenCounts>,
@@ -217,6 +223,9 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     print_parts(out, "disk", &needs.disk)?;
     print_execution(out, &report.needs)?;
     print_plan(out, report)?;
+    if let Some(price) = &report.comparator {
+        price.print(out)?;
+    }
     if let Some(time) = &report.time {
         time.print(out)?;
     }

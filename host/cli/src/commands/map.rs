@@ -21,7 +21,7 @@ pub(crate) const COUNT: u32 = 400;
 /// Draw a map of entities in two dimensions.
 ///
 /// Places entities with similar embeddings near each other, by t-SNE that starts from the principal components.
-/// Similarity is distance if the comparator is l2 or squared_l2, otherwise direction. The same model gives the same
+/// Similarity is direction if the comparator is dot or cos, otherwise distance. The same model gives the same
 /// map.
 ///
 /// The map shows the entities that a file names, coloured by the groups in the file, or else the entities with the most
@@ -142,7 +142,7 @@ pub(crate) fn place(
     resolved: &ResolvedConfig,
     model: &mut QueryModel<'_>,
 ) -> Result<Vec<MapPoint>> {
-    let placed = entities.place(resolved.config().comparator, model);
+    let placed = entities.place(resolved.blueprint().spec.comparator, model);
     placed.map_err(refused)
 }
 

@@ -8,7 +8,7 @@ impl Validator<'_> {
     pub(super) fn regularizer(&mut self) {
         if self.config.regularization_coef > 0.0
             && self.config.regularizer == Regularizer::N3Embeddings
-            && self.config.comparator == Comparator::Cos
+            && self.config.comparator == Comparator::Cos.name()
         {
             self.report(
                 [top("regularizer"), top("comparator")],

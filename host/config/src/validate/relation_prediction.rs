@@ -16,7 +16,7 @@ impl Validator<'_> {
                 "needs `dynamic_relations = true`: static relations are not predicted",
             );
         }
-        if self.config.comparator != Comparator::Dot || self.config.bias {
+        if self.config.comparator != Comparator::Dot.name() || self.config.bias {
             self.report(
                 [key(), top("comparator"), top("bias")],
                 "works only with the comparator `dot` without `bias`",

@@ -37,7 +37,7 @@ fn complaints(overrides: &[(&str, &str)]) -> String {
 #[test]
 fn a_small_file_takes_the_defaults() {
     let config = set(&[]);
-    assert_eq!(config.comparator, Comparator::Cos);
+    assert_eq!(config.comparator().unwrap(), Comparator::Cos);
     assert_eq!(config.relations[0].operator, "none");
     assert_eq!(
         (config.lr, config.batch_size, config.eval_fraction),
@@ -90,7 +90,7 @@ operater = "diagonal"
             "line 4: dimension: must be at least 1, is 0",
             "line 5: lr: must be a finite number, is NaN",
             "line 6: learning_rate: unknown key",
-            "line 7: comparator: must be one of dot, cos, l2, squared_l2, is \"cosine\"; did you mean `cos`?",
+            "line 7: comparator: must be one of dot, cos, l2, squared_l2, l1, complex_l1 or the name of a formula in `formulas`, is \"cosine\"; did you mean `cos`?",
             "line 9: entities.user.num_partitions: must be at least 1, is 0",
             "line 13: relations.0.rhs: \"usr\" is not an entity type of `entities`; did you mean `user`?",
             "line 14: relations.0.operater: unknown key; did you mean `operator`?",
@@ -472,7 +472,7 @@ fn overrides_are_read_as_the_key_wants_them() {
     );
     assert_eq!(
         (config.init_path.as_deref(), config.comparator),
-        (Some("old"), Comparator::SquaredL2)
+        (Some("old"), "squared_l2".to_owned())
     );
     assert!(config.relations[0].all_negs && config.relations[0].operator == "diagonal");
     assert_eq!(

@@ -37,7 +37,7 @@ pub struct StepSpec {
 }
 
 impl StepSpec {
-    /// Whether scores are distances.
+    /// Whether scores are distances that follow from inner products.
     #[must_use]
     pub fn is_distance(&self) -> bool {
         matches!(self.comparator, Comparator::L2 | Comparator::SquaredL2)

@@ -44,7 +44,7 @@ impl Expression {
         Self::of(&tape, outputs)
     }
 
-    fn of(tape: &Tape, outputs: Vec<Option<NodeId>>) -> Self {
+    pub(crate) fn of(tape: &Tape, outputs: Vec<Option<NodeId>>) -> Self {
         let wanted: Vec<NodeId> = outputs.iter().copied().flatten().collect();
         let (nodes, shapes, renamed) = compact(&tape.out, &wanted);
         let mut renamed = renamed.into_iter();

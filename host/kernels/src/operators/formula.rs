@@ -1,4 +1,4 @@
-//! Execution of operators that are formulas, on rows of embeddings.
+//! Execution of operators and comparators that are formulas, on rows of embeddings.
 //!
 //! A formula and its gradient are each lowered once to an [`OperatorProgram`](program::OperatorProgram): steps over
 //! blocks of a few rows that stay in the first-level cache. Each step is a vectorised loop that uses the same arithmetic
@@ -7,35 +7,54 @@
 
 mod block;
 mod buffers;
+mod compiled;
 mod evaluator;
 mod lower;
+pub(crate) mod pairs;
 mod program;
 mod run;
+mod shortcuts;
 
+use pbg_formula::comparator::ComparatorHandle;
 use pbg_formula::operator::{FormulaExecutor, FormulaHandle};
 
 pub(crate) use evaluator::{Evaluator, FormulaParameters, ParameterSums};
 
 use pbg_rows::spec::ModelSpec;
 
-/// One worker's evaluators, one for each formula that it has evaluated so far.
+use self::pairs::PairEvaluator;
+
+/// One worker's evaluators: one for each formula of an operator that it has evaluated so far, and one for the
+/// comparator.
 #[derive(Debug, Default)]
-pub(crate) struct Evaluators(Vec<Evaluator>);
+pub(crate) struct Evaluators {
+    operators: Vec<Evaluator>,
+    comparator: Option<PairEvaluator>,
+}
 
 impl Evaluators {
     /// Returns the evaluator of `formula`, which it creates if necessary.
     pub(crate) fn get_or_create(&mut self, formula: FormulaHandle) -> &mut Evaluator {
-        let known = self.0.iter().position(|e| e.formula() == formula);
+        let known = self.operators.iter().position(|e| e.formula() == formula);
         let index = known.unwrap_or_else(|| {
-            self.0.push(Evaluator::new(formula));
-            self.0.len() - 1
+            self.operators.push(Evaluator::new(formula));
+            self.operators.len() - 1
         });
-        &mut self.0[index]
+        &mut self.operators[index]
+    }
+
+    /// Returns the evaluator of the comparator, which it creates if necessary.
+    pub(crate) fn pairs(&mut self, formula: ComparatorHandle) -> &mut PairEvaluator {
+        let known = self.comparator.take();
+        let known = known.filter(|evaluator| evaluator.formula() == formula);
+        self.comparator
+            .insert(known.unwrap_or_else(|| PairEvaluator::new(formula)))
     }
 
     /// Returns the current size of the buffers in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        self.0.iter().map(Evaluator::bytes).sum()
+        let operators: usize = self.operators.iter().map(Evaluator::bytes).sum();
+        operators + self.comparator.as_ref().map_or(0, PairEvaluator::bytes)
     }
 }
 
@@ -85,5 +104,9 @@ pub(crate) fn worker_bytes(spec: &ModelSpec) -> usize {
         }
     }
     let bytes = |&(formula, dimension)| Evaluator::new(formula).bytes_for(dimension);
-    met.iter().map(bytes).sum()
+    let operators: usize = met.iter().map(bytes).sum();
+    let dimensions = spec.entities.iter().map(|entity| entity.dimension);
+    let comparator = spec.comparator.formula().zip(dimensions.max());
+    let comparator = comparator.map(|(formula, most)| PairEvaluator::new(formula).bytes_for(most));
+    operators + comparator.unwrap_or(0)
 }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use pbg_core::graph::Side;
+
 use super::kernel;
 use crate::score_function::RowExtras;
 
@@ -12,8 +14,11 @@ pub struct PreparedQueries {
     pub(super) width: usize,
     /// The prepared rows, for [`Ranker::pair_scores`]; not kept for queries that were appended.
     pub(super) values: Vec<f32>,
+    /// For comparators that are formulas, the rows one after the other.
     pub(super) interleaved: Vec<f32>,
     pub(super) extras: Vec<RowExtras>,
+    /// For comparators that are formulas: the side that each query's candidates replace.
+    pub(super) sides: Vec<Side>,
 }
 
 impl PreparedQueries {
@@ -46,6 +51,7 @@ impl PreparedQueries {
         self.count += others.count;
         self.interleaved.extend_from_slice(&others.interleaved);
         self.extras.extend_from_slice(&others.extras);
+        self.sides.extend_from_slice(&others.sides);
     }
 
     /// Returns the vector of a query that was prepared and not appended.
@@ -73,6 +79,7 @@ impl PreparedQueries {
 pub struct CandidateBlock {
     pub(super) first: usize,
     pub(super) count: usize,
+    /// For comparators that are formulas, the rows one after the other.
     pub(super) panels: Vec<f32>,
     pub(super) extras: Vec<RowExtras>,
 }

@@ -43,7 +43,7 @@ pub(super) struct Preparer {
     /// The operator's parameters.
     packed: Vec<f32>,
     scratch: Vec<f32>,
-    evaluators: Evaluators,
+    pub(super) evaluators: Evaluators,
 }
 
 impl Preparer {

@@ -153,8 +153,14 @@ impl StepExecutor for CoreStep<'_> {
     type ScoreGradients<'m> = CoreScoreGradients<'m>;
 
     fn unsupported(step: &StepPlan) -> Option<&'static str> {
-        let rounds_distances = step.step_spec.half && step.step_spec.is_distance();
-        rounds_distances.then_some(super::execution::NO_ROUNDED_DISTANCES)
+        let step_spec = &step.step_spec;
+        match step_spec.half {
+            true if step_spec.is_distance() => Some(super::execution::NO_ROUNDED_DISTANCES),
+            true if step_spec.comparator.formula().is_some() => {
+                Some(super::execution::NO_ROUNDED_FORMULAS)
+            }
+            _ => None,
+        }
     }
 
     fn begin<'m>(
@@ -227,7 +233,8 @@ impl StepExecutor for CoreStep<'_> {
             queries,
             scores,
         };
-        self.direction(at, stage).score(&mut compared)?;
+        self.direction(at, stage)
+            .score(&mut compared, &mut self.sums.evaluators)?;
         Ok(CoreScores(compared))
     }
 
@@ -271,7 +278,8 @@ impl StepExecutor for CoreStep<'_> {
         gradients: CoreScoreGradients<'_>,
     ) -> Result<(), StepError> {
         let CoreScoreGradients(mut compared) = gradients;
-        self.direction(at, stage).differentiate(&mut compared)
+        self.direction(at, stage)
+            .differentiate(&mut compared, &mut self.sums.evaluators)
     }
 
     fn predict_relations(

@@ -5,6 +5,7 @@ use pbg_rows::vector;
 
 use crate::error::StepError;
 use crate::matmul::{Factor, MatrixBlock, product};
+use crate::operators::formula::Evaluators;
 use crate::step::score_buffers::ScoreBuffers;
 use crate::step::scores::{ComparisonBuffers, SliceComparison};
 
@@ -13,12 +14,17 @@ impl SliceComparison<'_> {
     pub(crate) fn differentiate(
         &self,
         compared: &mut ComparisonBuffers<'_>,
+        evaluators: &mut Evaluators,
     ) -> Result<(), StepError> {
         if !self.pairs {
             self.put_on_diagonal(compared.scores);
         }
         if self.comparison.has_epilogue() {
             self.undo_finish(compared);
+        }
+        if let Some(formula) = self.comparison.formula() {
+            self.differentiate_pairs(evaluators.pairs(formula), compared);
+            return Ok(());
         }
         if compared.scores.columns > 0 {
             self.differentiate_queries(compared)?;

@@ -8,6 +8,9 @@ use crate::step::plan::default_slice_bytes;
 /// Reason why neither cores nor devices compute distances from bf16.
 pub const NO_ROUNDED_DISTANCES: &str = "bf16 would lose small distances in the difference of large numbers; use fp32 with the comparators l2 and squared_l2";
 
+/// Reason why comparators that are formulas are not computed from bf16.
+pub(crate) const NO_ROUNDED_FORMULAS: &str = "bf16 is for matrix products, and this comparator is a formula of each pair of embeddings; use fp32";
+
 /// Settings of a worker's execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Execution {
@@ -46,6 +49,9 @@ impl Execution {
         if matches!(spec.comparator, Comparator::L2 | Comparator::SquaredL2) {
             return Some(NO_ROUNDED_DISTANCES);
         }
+        if spec.comparator.formula().is_some() {
+            return Some(NO_ROUNDED_FORMULAS);
+        }
         (!has_fast_bf16())
             .then_some("this processor has no instructions for bf16 products (neither avx512_bf16 nor amx-bf16), without which bf16 is slower than fp32; use fp32")
     }
@@ -79,6 +85,8 @@ mod tests {
             (Comparator::L2, true),
             (Comparator::L2, false),
             (Comparator::Dot, true),
+            (Comparator::L1, true),
+            (Comparator::L1, false),
         ] {
             let step_spec = StepSpec {
                 dimension: [8; 2],
@@ -96,7 +104,11 @@ mod tests {
                 half,
             };
             let step = StepPlan::new(&step_spec, Update::Batch).expect("shapes fit");
-            let refused = (comparator == Comparator::L2 && half).then_some(NO_ROUNDED_DISTANCES);
+            let refused = match comparator {
+                Comparator::L2 if half => Some(NO_ROUNDED_DISTANCES),
+                Comparator::L1 if half => Some(NO_ROUNDED_FORMULAS),
+                _ => None,
+            };
             assert_eq!(CoreStep::unsupported(&step), refused);
         }
     }

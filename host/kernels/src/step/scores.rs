@@ -8,6 +8,7 @@ use pbg_core::strategy::MASKED;
 
 use crate::error::StepError;
 use crate::matmul::{Factor, MatrixBlock, product};
+use crate::operators::formula::Evaluators;
 use crate::score_function::{RowExtras, ScoreFunction};
 use crate::step::buffers::{EntityBuffers, SliceSide};
 use crate::step::gather::ChunkLayout;
@@ -86,13 +87,18 @@ impl SliceComparison<'_> {
         side: &'b SliceSide,
         entities: &'b EntityBuffers,
     ) -> (&'b PreparedRows, MatrixBlock, usize) {
+        let (block, skipped) = self.candidate_block();
+        match self.negatives() {
+            Negatives::All => (&entities.rows, block, skipped),
+            _ => (&side.rows, block, skipped),
+        }
+    }
+
+    /// Returns the block of the candidates in their rows, and the number of rows per chunk that precede them.
+    pub(super) fn candidate_block(&self) -> (MatrixBlock, usize) {
         let dimension = self.plan.dimension;
         if self.negatives() == Negatives::All {
-            return (
-                &entities.rows,
-                MatrixBlock::one(0, self.entities.len(), dimension),
-                0,
-            );
+            return (MatrixBlock::one(0, self.entities.len(), dimension), 0);
         }
         let layout = self.layout(self.side);
         let skipped = if self.plan.in_batch(self.side) {
@@ -107,7 +113,7 @@ impl SliceComparison<'_> {
             rows: layout.rows() - skipped,
             columns: dimension,
         };
-        (&side.rows, block, skipped)
+        (block, skipped)
     }
 
     /// Returns the block of the scores, one matrix per chunk.
@@ -116,7 +122,11 @@ impl SliceComparison<'_> {
     }
 
     /// Computes the scores of positives and negatives, and masks them.
-    pub(crate) fn score(&self, compared: &mut ComparisonBuffers<'_>) -> Result<(), StepError> {
+    pub(crate) fn score(
+        &self,
+        compared: &mut ComparisonBuffers<'_>,
+        evaluators: &mut Evaluators,
+    ) -> Result<(), StepError> {
         let ComparisonBuffers {
             candidates,
             entities,
@@ -128,12 +138,18 @@ impl SliceComparison<'_> {
         scores.reserve(self.slice.padded(), columns, keep_distances);
         if columns > 0 {
             let (rows, block, skipped) = self.candidates(candidates, entities);
-            self.multiply(&queries.rows, rows, block, scores)?;
+            match self.comparison.formula() {
+                None => self.multiply(&queries.rows, rows, block, scores)?,
+                Some(formula) => {
+                    let evaluator = evaluators.pairs(formula);
+                    self.score_pairs(evaluator, &queries.rows, (rows, block), scores);
+                }
+            }
             if self.comparison.has_epilogue() {
                 self.finish_products(rows, skipped, &queries.rows.extras, scores);
             }
         }
-        self.score_positives(&candidates.rows, &queries.rows, scores);
+        self.score_positives(&candidates.rows, &queries.rows, scores, evaluators);
         self.mask(scores);
         Ok(())
     }
@@ -207,6 +223,7 @@ impl SliceComparison<'_> {
         candidates: &PreparedRows,
         queries: &PreparedRows,
         scores: &mut ScoreBuffers,
+        evaluators: &mut Evaluators,
     ) {
         let (columns, dimension) = (scores.columns, self.plan.dimension);
         for row in 0..self.slice.rows.len() {
@@ -219,6 +236,11 @@ impl SliceComparison<'_> {
                 self.buffer_row(self.side.other(), row),
                 self.buffer_row(self.side, row),
             );
+            if let Some(formula) = self.comparison.formula() {
+                let evaluator = evaluators.pairs(formula);
+                scores.positive[row] = self.score_pair(evaluator, [queries, candidates], [q, k]);
+                continue;
+            }
             (scores.positive[row], scores.positive_distance[row]) = self.comparison.score(
                 queries.row(q, dimension),
                 queries.extras.get(q).copied().unwrap_or_default(),

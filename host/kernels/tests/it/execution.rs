@@ -138,7 +138,12 @@ fn bf16_is_refused_where_it_would_do_harm() {
         precision: Precision::Bf16,
         ..Execution::default()
     };
-    for comparator in [Comparator::L2, Comparator::SquaredL2] {
+    for comparator in [
+        Comparator::L2,
+        Comparator::SquaredL2,
+        Comparator::L1,
+        Comparator::ComplexL1,
+    ] {
         let distances = spec(false, true, Operator::None, comparator);
         assert!(bf16.refusal(&distances).is_some_and(|r| r.contains("fp32")));
         assert_eq!(Execution::default().refusal(&distances), None);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator, Regularizer};
 use pbg_kernels::step::{BatchJob, Execution, StepWorker};
+use pbg_reference::comparators::{comparators, random};
 use pbg_reference::losses::{LossKind, native};
 use pbg_reference::model::Model;
 use pbg_reference::twin::{Twin, global, packed, rows_of, spec};
@@ -96,7 +97,7 @@ pub(crate) fn check(name: &str, twin: &Twin, kind: LossKind, slice_bytes: usize)
 #[test]
 fn every_operator_comparator_and_bias() {
     for operator in Operator::BUILT_IN {
-        for comparator in Comparator::ALL {
+        for comparator in comparators() {
             for (dynamic, bias) in [(false, false), (false, true), (true, false), (true, true)] {
                 let spec = ModelSpec {
                     bias,
@@ -105,6 +106,26 @@ fn every_operator_comparator_and_bias() {
                 let name = format!("{operator:?} {comparator:?} dynamic {dynamic} bias {bias}");
                 check(&name, &Twin::new(spec, true, 1), LossKind::Softmax, 1 << 20);
             }
+        }
+    }
+}
+
+/// Formulas that nobody thought of, for candidates of each side.
+#[test]
+fn random_comparators() {
+    for seed in 0..100 {
+        let comparator = random(seed);
+        for dynamic in [false, true] {
+            let spec = ModelSpec {
+                bias: seed % 3 == 0,
+                ..spec(dynamic, seed % 2 == 0, Operator::Translation, comparator)
+            };
+            let definition = comparator
+                .formula()
+                .map(|formula| formula.formula().definition());
+            let name = format!("{definition:?} dynamic {dynamic}");
+            let twin = Twin::new(spec, false, seed);
+            check(&name, &twin, LossKind::Softmax, 1 << 20);
         }
     }
 }
@@ -131,7 +152,7 @@ fn every_loss_on_one_table_for_both_sides() {
 #[test]
 fn every_kind_of_negatives_in_slices() {
     for dynamic in [false, true] {
-        for comparator in Comparator::ALL {
+        for comparator in comparators() {
             let base = spec(dynamic, false, Operator::Translation, comparator);
             let mut all = base.clone();
             all.relations.iter_mut().for_each(|r| r.all_negs = true);
@@ -208,7 +229,7 @@ fn every_kind_of_negatives_in_slices() {
 
 /// Returns every regularizer with every comparator for which it is defined.
 fn regularized() -> impl Iterator<Item = (Regularizer, Comparator)> {
-    let with_all = |regularizer| Comparator::ALL.map(|comparator| (regularizer, comparator));
+    let with_all = |regularizer| comparators().map(move |comparator| (regularizer, comparator));
     Regularizer::ALL
         .into_iter()
         .flat_map(with_all)

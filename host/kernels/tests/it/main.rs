@@ -1,5 +1,6 @@
 //! Tests of the kernels through their public interface.
 
+mod comparators;
 mod evaluation;
 mod execution;
 mod gradients;

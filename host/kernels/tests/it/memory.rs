@@ -7,6 +7,7 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
     Batch, BatchJob, BatchTables, Execution, StepWorker, TableSizes, worker_bytes,
 };
+use pbg_reference::comparators::{boxes, comparators};
 use pbg_reference::formulas::{formulas, formulas_of_both_sides};
 use pbg_reference::losses::{LossKind, native};
 use pbg_reference::twin::{relations_of, spec};
@@ -97,7 +98,12 @@ fn the_bound_holds_and_is_close() {
             &[false, true]
         } {
             let dynamic = *dynamic;
-            for comparator in [Comparator::Dot, Comparator::L2] {
+            for comparator in [
+                Comparator::Dot,
+                Comparator::L2,
+                Comparator::ComplexL1,
+                boxes(),
+            ] {
                 for (all_negs, uniform) in [(false, 40), (false, 500), (true, 0)] {
                     let mut spec = spec(dynamic, false, operator, comparator);
                     (spec.num_batch_negs, spec.num_uniform_negs) = (50, uniform);
@@ -128,7 +134,7 @@ proptest! {
     #[test]
     fn no_worker_takes_more_than_was_announced(
         (dynamic, one_type, bias, half) in any::<(bool, bool, bool, bool)>(),
-        (operator, comparator) in (0..13_usize, 0..4_usize),
+        (operator, comparator) in (0..13_usize, 0..8_usize),
         dimension in 1..24_usize,
         (batch_negs, uniform, chunk) in (0..40_usize, 1..60_usize, proptest::option::of(1..700_usize)),
         (all, regularized, lhs) in any::<(bool, bool, bool)>(),
@@ -138,8 +144,7 @@ proptest! {
         let operators = Operator::BUILT_IN.into_iter().chain(formulas());
         let operators = operators.chain(formulas_of_both_sides());
         let operator = operators.into_iter().nth(operator).expect("so many");
-        let comparator =
-            [Comparator::Dot, Comparator::Cos, Comparator::L2, Comparator::SquaredL2][comparator];
+        let comparator = comparators().nth(comparator).expect("so many");
         let dynamic = dynamic && operator.on_lhs() == Operator::None;
         let mut spec = spec(dynamic, one_type, operator, comparator);
         (spec.num_batch_negs, spec.num_uniform_negs) = (batch_negs, uniform);

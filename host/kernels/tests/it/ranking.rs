@@ -6,6 +6,7 @@ use pbg_core::graph::Side;
 use pbg_core::model::{Comparator, Operator};
 use pbg_kernels::rank::{CandidateBlock, PreparedQueries, RankCounts, Ranker, ReplacedSide};
 use pbg_kernels::step::BatchRelations;
+use pbg_reference::comparators::comparators;
 use pbg_reference::formulas::{householder, paired};
 use pbg_reference::twin::{Twin, spec};
 use pbg_rows::spec::ModelSpec;
@@ -58,12 +59,7 @@ fn counts(
 
 #[test]
 fn ranks_equal_a_naive_count_in_blocks_of_any_size() {
-    for comparator in [
-        Comparator::Dot,
-        Comparator::Cos,
-        Comparator::L2,
-        Comparator::SquaredL2,
-    ] {
+    for comparator in comparators() {
         let built_in = [Operator::None, Operator::Affine, Operator::ComplexDiagonal];
         for operator in built_in.into_iter().chain([householder(), paired()]) {
             for (dynamic, bias) in [(false, false), (true, true)] {
@@ -111,7 +107,8 @@ fn naive(
 ) -> RankCounts {
     let model = &twin.model;
     let query = model.adjusted(side.other(), side, relation, known);
-    let score = |entity: u32| model.compare(&query, &model.adjusted(side, side, relation, entity));
+    let score =
+        |entity: u32| model.compare(side, &query, &model.adjusted(side, side, relation, entity));
     let candidates = (0..model.entities(side) as u32).filter(|e| !left_out.contains(e));
     let above = candidates.filter(|&e| score(e) > score(positives)).count() as u32;
     RankCounts { above, equal: 0 }
@@ -120,12 +117,7 @@ fn naive(
 /// Equal embeddings have exactly equal scores wherever they occur, so a collapsed model ranks in the middle.
 #[test]
 fn a_collapsed_model_ranks_everything_in_the_middle() {
-    for comparator in [
-        Comparator::Dot,
-        Comparator::Cos,
-        Comparator::L2,
-        Comparator::SquaredL2,
-    ] {
+    for comparator in comparators() {
         let mut twin = Twin::new(
             spec(true, true, Operator::ComplexDiagonal, comparator),
             false,
@@ -195,28 +187,31 @@ impl<'t> Block<'t> {
 /// Scores of blocks and of single pairs have the same bits, at a dimension that is no multiple of a vector's width.
 #[test]
 fn scores_do_not_depend_on_where_a_pair_stands() {
-    let twin = Twin::new(
-        spec(false, false, Operator::Translation, Comparator::Cos),
-        false,
-        23,
-    );
-    let Block {
-        mut ranker,
-        queries,
-        candidates,
-        replacement,
-    } = Block::of(&twin);
-    assert!(ranker.candidates_depend_on_relation(Side::Rhs, 1));
-    let block = ranker.scores(&queries, 0..9, &candidates).to_vec();
-    assert_eq!(block.len(), 63);
-    for entity in 0..7_u32 {
-        let pairs = ranker.pair_scores(replacement, &queries, &[entity; 9], twin.table(Side::Rhs));
-        for (query, pair) in pairs.iter().enumerate() {
-            assert_eq!(pair.to_bits(), block[query * 7 + entity as usize].to_bits());
+    for comparator in comparators() {
+        let twin = Twin::new(
+            spec(false, false, Operator::Translation, comparator),
+            false,
+            23,
+        );
+        let Block {
+            mut ranker,
+            queries,
+            candidates,
+            replacement,
+        } = Block::of(&twin);
+        assert!(ranker.candidates_depend_on_relation(Side::Rhs, 1));
+        let block = ranker.scores(&queries, 0..9, &candidates).to_vec();
+        assert_eq!(block.len(), 63);
+        for entity in 0..7_u32 {
+            let pairs =
+                ranker.pair_scores(replacement, &queries, &[entity; 9], twin.table(Side::Rhs));
+            for (query, pair) in pairs.iter().enumerate() {
+                assert_eq!(pair.to_bits(), block[query * 7 + entity as usize].to_bits());
+            }
         }
+        let later = ranker.scores(&queries, 6..8, &candidates);
+        assert_eq!(later, &block[42..56]);
     }
-    let later = ranker.scores(&queries, 6..8, &candidates);
-    assert_eq!(later, &block[42..56]);
 }
 
 #[test]

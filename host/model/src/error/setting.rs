@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pbg_config::OperatorError;
+use pbg_config::{ComparatorError, OperatorError};
 
 /// Setting that prevents training or evaluation. Paths are those of the dataset unless they are described otherwise.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +69,9 @@ pub enum SettingError {
         /// Reason.
         source: OperatorError,
     },
+    /// The comparator cannot be computed.
+    #[error(transparent)]
+    Comparator(#[from] ComparatorError),
     /// An edge chunk has more edges than can be counted.
     #[error(
         "num_edge_chunks is {edge_chunks}, which leaves more than {} of the {largest} edges of the largest bucket \

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Halves = npt.NDArray[np.uint16]
 Edge = tuple[str, str, str]
-Comparator = Literal["dot", "cos", "l2", "squared_l2"]
+Comparator = Literal["dot", "cos", "l2", "squared_l2", "l1", "complex_l1"]
 
 
 @dataclass(frozen=True)

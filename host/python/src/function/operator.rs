@@ -141,7 +141,7 @@ pub(crate) fn set_operators(
     for relation in &mut config.relations {
         name.clone_into(&mut relation.operator);
     }
-    config.formulas.clear();
+    config.keep_formula_of_comparator();
     let stored = config.set_formula(name, own.definition());
     stored.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
     Ok(others)

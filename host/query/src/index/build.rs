@@ -22,7 +22,7 @@ use super::beam_width::{BeamWidth, GOOD};
 use super::needs::index_needs;
 use super::options::{IndexOptions, IndexQueryOptions};
 use super::part::WalkKind;
-use super::{OpenIndex, global_crc32, name_of};
+use super::{OpenIndex, global_crc32, indexed_name};
 use crate::evaluate::predict::{RecallMeasurement, ResolvedQuestion};
 use crate::without_operators;
 
@@ -128,7 +128,7 @@ pub fn build_index(
         stop,
         progress,
     };
-    let name = name_of(trained.blueprint.spec.comparator);
+    let name = indexed_name(trained.blueprint.spec.comparator)?;
     let folder = index::folder(trained.checkpoint.path(), name);
     let mut building = IndexBuild::begin(&folder, name)?;
     let mut report = IndexReport {

@@ -21,6 +21,7 @@ pub fn index_needs(
     let (dataset, blueprint) = (resolved.dataset(), resolved.blueprint());
     let mut spec = blueprint.spec.clone();
     spec.comparator = options.comparator.unwrap_or(spec.comparator);
+    super::indexed_name(spec.comparator)?;
     let mut largest = [0; 2];
     for index in options.types(blueprint)? {
         let layout = &blueprint.layout.types[index];

@@ -32,7 +32,11 @@ impl MapEntities {
         // Long embeddings have large inner products with all others, so directions measure similarity.
         let comparator = match comparator {
             Comparator::Dot | Comparator::Cos => Comparator::Cos,
-            Comparator::L2 | Comparator::SquaredL2 => Comparator::L2,
+            Comparator::L2
+            | Comparator::SquaredL2
+            | Comparator::L1
+            | Comparator::ComplexL1
+            | Comparator::Traced(_) => Comparator::L2,
         };
         let chosen = model.embeddings(self.entities, Some(comparator))?;
         let places = project(&chosen.rows, chosen.dimension)?;

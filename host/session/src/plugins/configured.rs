@@ -43,7 +43,7 @@ pub(super) fn loss(
 /// checked, since its log would show the call.
 pub(super) fn cosine_warning(loss: &dyn Loss, config: &Config) -> Option<String> {
     let formula = loss.worker().formula().is_some();
-    let odd = formula && config.comparator == Comparator::Cos && stays_large(loss);
+    let odd = formula && config.comparator == Comparator::Cos.name() && stays_large(loss);
     odd.then(|| {
         format!(
             "loss_fn: {} with comparator cos: scores stay within -1 to 1, so the loss cannot get small; use comparator \

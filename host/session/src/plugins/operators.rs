@@ -66,7 +66,7 @@ pub fn given(
         for relation in &mut config.relations {
             relation.operator.clone_from(name);
         }
-        config.formulas.clear();
+        config.keep_formula_of_comparator();
         take(config, plugin, name)?;
     }
     Ok(others)

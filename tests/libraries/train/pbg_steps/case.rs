@@ -20,6 +20,12 @@ fn built_in<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Operator, D::Er
     Operator::built_in(&name).ok_or_else(|| serde::de::Error::custom(name))
 }
 
+/// Deserializes a comparator from its name in configurations.
+fn built_in_comparator<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Comparator, D::Error> {
+    let name = String::deserialize(from)?;
+    Comparator::built_in(&name).ok_or_else(|| serde::de::Error::custom(name))
+}
+
 #[derive(Deserialize)]
 pub(crate) struct Case {
     pub(crate) name: String,
@@ -38,6 +44,7 @@ pub(crate) struct Case {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Config {
     pub(crate) dimension: usize,
+    #[serde(deserialize_with = "built_in_comparator")]
     pub(crate) comparator: Comparator,
     pub(crate) bias: bool,
     pub(crate) loss_fn: String,

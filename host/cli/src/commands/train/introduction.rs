@@ -70,7 +70,7 @@ fn model(config: &Config, loss: &str) -> String {
         "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}{}",
         config.dimension,
         model_summary::names(operators),
-        model_summary::name(config.comparator),
+        config.comparator,
         loss,
         config.num_batch_negs,
         config.num_uniform_negs,
@@ -87,12 +87,15 @@ fn operator(config: &Config, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::model::Comparator;
+    use pbg_core::model::Regularizer;
 
     use super::*;
 
     #[test]
     fn choices_are_written_as_in_the_configuration() {
-        assert_eq!(model_summary::name(Comparator::SquaredL2), "squared_l2");
+        assert_eq!(
+            model_summary::name(Regularizer::N3Embeddings),
+            "N3_embeddings"
+        );
     }
 }

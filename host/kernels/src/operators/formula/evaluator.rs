@@ -5,13 +5,13 @@ use pbg_rows::gradient_rows::GradientRows;
 use pbg_rows::params::ParamTensor;
 
 use super::block::RowsShape;
+use super::compiled::{Block, CompiledProgram, Packed};
 use super::program::OperatorProgram;
-use super::run::{Buffers, ProgramInputs, add, copy, run};
 use crate::operators::read_packed;
 
 /// Floats of embeddings per block, unless a single row has more: 8 KiB, so that a few such buffers fit the first-level
 /// cache.
-const BLOCK: usize = 2048;
+pub(super) const BLOCK: usize = 2048;
 
 /// Evaluator of one formula, for one worker.
 #[derive(Debug)]
@@ -23,17 +23,6 @@ pub(crate) struct Evaluator {
     gradients: Vec<f32>,
     /// Parameters of each row of a block.
     packed: Vec<f32>,
-}
-
-/// A program with its buffers.
-#[derive(Debug)]
-struct CompiledProgram {
-    program: OperatorProgram,
-    /// Each constant repeated over one row.
-    constants: Vec<f32>,
-    shared: Vec<Vec<f32>>,
-    places: Vec<Vec<f32>>,
-    width: usize,
 }
 
 /// Parameters of the rows to evaluate.
@@ -51,130 +40,6 @@ pub(crate) enum ParameterSums<'a> {
     Shared(&'a mut [f32]),
     /// One packed row per relation type, and the relation type of each row.
     PerRow(&'a mut GradientRows, &'a [u32]),
-}
-
-/// The embeddings of a block of rows.
-#[derive(Clone, Copy)]
-struct Block<'a> {
-    embeddings: &'a [f32],
-    gradients: &'a [f32],
-    dimension: usize,
-    rows: usize,
-}
-
-/// The parameters of a block's rows.
-#[derive(Clone, Copy)]
-struct Packed<'a> {
-    values: &'a [f32],
-    /// Floats from one row to the next; 0 where all rows share one.
-    stride: usize,
-}
-
-impl CompiledProgram {
-    fn new(program: OperatorProgram) -> Self {
-        Self {
-            constants: Vec::new(),
-            shared: vec![Vec::new(); program.shared],
-            places: vec![Vec::new(); program.places],
-            width: 0,
-            program,
-        }
-    }
-
-    /// Makes room for blocks of `rows` rows of `width` floats.
-    fn fit(&mut self, RowsShape { rows, width }: RowsShape) {
-        if self.width != width {
-            self.width = width;
-            self.constants.clear();
-            for &value in &self.program.constants {
-                self.constants.extend(std::iter::repeat_n(value, width));
-            }
-        }
-        for buffer in self.shared.iter_mut().chain(&mut self.places) {
-            if buffer.len() < rows * width {
-                buffer.resize(rows * width, 0.0);
-            }
-        }
-    }
-
-    /// Runs the prologue, which computes everything that depends on parameters alone.
-    fn prepare(&mut self, packed: Packed<'_>, extent: RowsShape) {
-        if self.program.prologue.is_empty() {
-            return;
-        }
-        let rows = if packed.stride == 0 { 1 } else { extent.rows };
-        let inputs = ProgramInputs {
-            embeddings: &[],
-            gradients: &[],
-            parameters: packed.values,
-            parameter_stride: packed.stride,
-            constants: &self.constants,
-            dimension: extent.width,
-            extent: RowsShape { rows, ..extent },
-        };
-        let mut buffers = Buffers {
-            shared: &mut self.shared,
-            places: &mut self.places,
-            out: &mut [],
-        };
-        run(&self.program.prologue, &inputs, &mut buffers);
-    }
-
-    /// Runs the steps on a block, writes the components of the result to `out`, and adds the gradients of parameters to
-    /// `sums`.
-    fn block(
-        &mut self,
-        block: Block<'_>,
-        packed: Packed<'_>,
-        out: &mut [f32],
-        sums: Option<ParameterSums<'_>>,
-    ) {
-        let width = self.width;
-        let inputs = ProgramInputs {
-            embeddings: block.embeddings,
-            gradients: block.gradients,
-            parameters: packed.values,
-            parameter_stride: packed.stride,
-            constants: &self.constants,
-            dimension: block.dimension,
-            extent: RowsShape {
-                rows: block.rows,
-                width,
-            },
-        };
-        let mut buffers = Buffers {
-            shared: &mut self.shared,
-            places: &mut self.places,
-            out,
-        };
-        run(&self.program.steps, &inputs, &mut buffers);
-        copy(&self.program.components, &inputs, &mut buffers);
-        match sums {
-            None => {}
-            Some(ParameterSums::Shared(sum)) => {
-                for row in 0..block.rows {
-                    add(&self.program.parameters, &inputs, &buffers, row, sum);
-                }
-            }
-            Some(ParameterSums::PerRow(sums, relations)) => {
-                for (row, &relation) in relations.iter().enumerate() {
-                    let sum = sums.row_mut(relation);
-                    add(&self.program.parameters, &inputs, &buffers, row, sum);
-                }
-            }
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let buffers = self.shared.iter().chain(&self.places);
-        let floats: usize = buffers.map(Vec::capacity).sum();
-        4 * (floats + self.constants.capacity())
-    }
-
-    fn bytes_for(&self, RowsShape { rows, width }: RowsShape) -> usize {
-        let buffers = self.shared.len() + self.places.len();
-        4 * (buffers * rows * width + self.program.constants.len() * width)
-    }
 }
 
 impl Evaluator {

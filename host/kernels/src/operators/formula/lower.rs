@@ -6,11 +6,25 @@ use pbg_formula::operator::Expression;
 use super::program::{
     OperatorProgram, OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget,
 };
+use super::shortcuts::{Shortcut, Shortcuts};
 
 impl OperatorProgram {
     /// Lowers an expression. Its first `components` outputs belong to components, the others to parameters.
     pub(super) fn new(expression: &Expression, components: usize) -> Self {
-        let mut lowering = Lowering::new(expression, components);
+        Self::lowered(Lowering::new(expression, components), components)
+    }
+
+    /// Lowers an expression of a comparator, all of whose outputs are read in place. It has fewer loops than
+    /// [`OperatorProgram::new`] makes: signs, sums of functions and negated outputs take none of their own, and numbers
+    /// that further numbers alone follow from are not repeated for each element.
+    pub(super) fn of_pairs(expression: &Expression) -> Self {
+        let mut lowering = Lowering::new(expression, 0);
+        lowering.shortcuts = Shortcuts::of(expression, &lowering.uses, &lowering.uniform);
+        Self::lowered(lowering, 0)
+    }
+
+    fn lowered(mut lowering: Lowering<'_>, components: usize) -> Self {
+        let expression = lowering.expression;
         for id in 0..expression.nodes.len() {
             let value = lowering.lower(id as NodeId);
             lowering.values.push(value);
@@ -30,6 +44,10 @@ enum Value {
     Known(RowOperand),
     /// A product that is computed together with its only use.
     Product([RowOperand; 2]),
+    /// The negation of a value, which is an output.
+    Negated(RowOperand),
+    /// A value that its only user computes.
+    Absorbed,
     /// A step has written the value directly to the program's output.
     Written,
 }
@@ -58,6 +76,7 @@ struct Lowering<'a> {
     uniform: Vec<bool>,
     values: Vec<Value>,
     program: OperatorProgram,
+    shortcuts: Shortcuts,
 }
 
 impl<'a> Lowering<'a> {
@@ -75,6 +94,7 @@ impl<'a> Lowering<'a> {
             uniform: uniform(expression),
             values: Vec::with_capacity(expression.nodes.len()),
             program: OperatorProgram::default(),
+            shortcuts: Shortcuts::default(),
         }
     }
 
@@ -88,6 +108,9 @@ impl<'a> Lowering<'a> {
     }
 
     fn lower(&mut self, id: NodeId) -> Value {
+        if let Some(value) = self.shortcut(id) {
+            return value;
+        }
         let known = match self.node(id) {
             FormulaNode::Component(index) => RowOperand::Component(index as usize),
             FormulaNode::Gradient(index) => RowOperand::Gradient(index as usize),
@@ -124,6 +147,23 @@ impl<'a> Lowering<'a> {
             | FormulaNode::Softmax(_) => self.constant(f32::NAN),
         };
         Value::Known(known)
+    }
+
+    /// Lowers a node that has a shortcut.
+    fn shortcut(&mut self, id: NodeId) -> Option<Value> {
+        match self.shortcuts.of_node(id)? {
+            // Another node computes it.
+            Shortcut::Absorbed => Some(Value::Absorbed),
+            Shortcut::Sign(x) => {
+                let x = self.operand(x);
+                Some(self.step(id, RowOperation::Sign(x)))
+            }
+            Shortcut::SumOf(op, x) => {
+                let x = self.operand(x);
+                Some(self.step(id, RowOperation::SumOf(op, x)))
+            }
+            Shortcut::Negated(x) => Some(Value::Negated(self.operand(x))),
+        }
     }
 
     fn constant(&mut self, value: f32) -> RowOperand {
@@ -171,33 +211,50 @@ impl<'a> Lowering<'a> {
     fn operand(&self, id: NodeId) -> RowOperand {
         match self.values[id as usize] {
             Value::Known(operand) => operand,
-            // Products and written outputs have a single use, which never reads them through this function.
+            // The others have a single use, which never reads them through this function.
             Value::Product([a, _]) => a,
-            Value::Written => RowOperand::Component(0),
+            Value::Negated(x) => x,
+            Value::Absorbed | Value::Written => RowOperand::Component(0),
         }
     }
 
     fn step(&mut self, id: NodeId, work: RowOperation) -> Value {
         let uniform = self.uniform[id as usize] && !matches!(self.node(id), FormulaNode::Sum(_));
+        let narrow = self.shortcuts.is_narrow(id);
         let program = &mut self.program;
         if self.expression.shapes[id as usize] == ValueShape::Scalar {
             let place = program.shared;
             program.shared += 1;
             let out = StepTarget::Shared(place);
-            program.prologue.push(OperatorStep { out, work, uniform });
+            program.prologue.push(OperatorStep {
+                out,
+                work,
+                uniform,
+                narrow: false,
+            });
             return Value::Known(RowOperand::Shared(place));
         }
         let outputs = &self.expression.outputs[..self.components];
         let output = outputs.iter().position(|output| *output == Some(id));
         if let Some(index) = output.filter(|_| self.uses[id as usize] == 1) {
             let out = StepTarget::Output(index);
-            program.steps.push(OperatorStep { out, work, uniform });
+            program.steps.push(OperatorStep {
+                out,
+                work,
+                uniform,
+                narrow,
+            });
             return Value::Written;
         }
         let place = program.places;
         program.places += 1;
         let out = StepTarget::Place(place);
-        program.steps.push(OperatorStep { out, work, uniform });
+        program.steps.push(OperatorStep {
+            out,
+            work,
+            uniform,
+            narrow,
+        });
         Value::Known(RowOperand::Buffer(place))
     }
 
@@ -205,6 +262,9 @@ impl<'a> Lowering<'a> {
         let output = |output: &Option<NodeId>| match output.map(|id| self.values[id as usize]) {
             None => Output::Zero,
             Some(Value::Written) => Output::Written,
+            // A value that another node computes is no output.
+            Some(Value::Absorbed) => Output::Zero,
+            Some(Value::Negated(operand)) => Output::Negated(operand),
             Some(Value::Known(operand)) => Output::Value(operand),
             Some(Value::Product(factors)) => Output::Product(factors),
         };

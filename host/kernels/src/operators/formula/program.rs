@@ -54,8 +54,12 @@ pub(super) enum RowOperation {
         first: [RowOperand; 2],
         second: [RowOperand; 2],
     },
+    /// The sign of each element: -1, 0 or 1.
+    Sign(RowOperand),
     /// The sum over a row, in every element of the result.
     Sum(RowOperand),
+    /// The sum of a function of each element of a row, in every element of the result.
+    SumOf(Unary, RowOperand),
     /// The inner product of two rows, in every element of the result.
     Dot([RowOperand; 2]),
 }
@@ -67,6 +71,8 @@ pub(super) struct OperatorStep {
     pub(super) work: RowOperation,
     /// Whether all elements of a row of the result are equal, since those of its operands are.
     pub(super) uniform: bool,
+    /// Whether only the first element of a row of the result is read.
+    pub(super) narrow: bool,
 }
 
 /// Source of one of a program's outputs.
@@ -78,6 +84,8 @@ pub(super) enum Output {
     Written,
     /// A value that must be copied, or added to a sum.
     Value(RowOperand),
+    /// A value that is subtracted from a sum.
+    Negated(RowOperand),
     /// A product that no step has computed; it only occurs in outputs that are added to a sum.
     Product([RowOperand; 2]),
 }
@@ -101,7 +109,9 @@ pub(super) struct OperatorProgram {
 impl RowOperation {
     pub(super) fn operands(&self) -> impl Iterator<Item = RowOperand> {
         let operands = match *self {
-            Self::Unary(_, x) | Self::Sum(x) => [Some(x), None, None, None],
+            Self::Unary(_, x) | Self::Sign(x) | Self::Sum(x) | Self::SumOf(_, x) => {
+                [Some(x), None, None, None]
+            }
             Self::Binary(_, [a, b]) | Self::Dot([a, b]) => [Some(a), Some(b), None, None],
             Self::Select([c, a, b]) => [Some(c), Some(a), Some(b), None],
             Self::MultiplyAdd(_, [a, b], x) => [Some(a), Some(b), Some(x), None],
@@ -129,7 +139,9 @@ impl RowOperation {
                 first: first.map(&f),
                 second: second.map(&f),
             },
+            Self::Sign(x) => Self::Sign(f(x)),
             Self::Sum(x) => Self::Sum(f(x)),
+            Self::SumOf(op, x) => Self::SumOf(op, f(x)),
             Self::Dot(operands) => Self::Dot(operands.map(f)),
         }
     }
@@ -139,7 +151,7 @@ impl Output {
     pub(super) fn operands(&self) -> impl Iterator<Item = RowOperand> {
         let operands = match *self {
             Self::Zero | Self::Written => [None, None],
-            Self::Value(x) => [Some(x), None],
+            Self::Value(x) | Self::Negated(x) => [Some(x), None],
             Self::Product([a, b]) => [Some(a), Some(b)],
         };
         operands.into_iter().flatten()
@@ -149,6 +161,7 @@ impl Output {
         match self {
             Self::Zero | Self::Written => self,
             Self::Value(x) => Self::Value(f(x)),
+            Self::Negated(x) => Self::Negated(f(x)),
             Self::Product(operands) => Self::Product(operands.map(f)),
         }
     }

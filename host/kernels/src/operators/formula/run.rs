@@ -9,6 +9,9 @@ use super::block::{RowsMut, RowsRef, RowsShape, map, repeat, spread, zip, zip3, 
 use super::program::{OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget};
 use crate::losses::vectors::{with_binary, with_unary};
 
+/// Partial sums of a row, in as many registers as hide the latency of an addition.
+const SUMS: usize = 32;
+
 /// Inputs of a program, which no step writes.
 #[derive(Clone, Copy)]
 pub(super) struct ProgramInputs<'a> {
@@ -162,19 +165,58 @@ fn work<const FMA: bool>(
                 true => zip4(out, operands, extent, |a, b, c, d| a * b - c * d),
             }
         }
+        RowOperation::Sign(x) => map(out, rows(x), extent, sign),
         RowOperation::Sum(x) => {
             let x = rows(x);
-            repeat(out, extent, |row| vector::sum(x.row(row, extent.width)));
+            let extent = written(step, whole);
+            repeat(out, extent, |row| vector::sum(x.row(row, whole.width)));
+        }
+        RowOperation::SumOf(op, x) => {
+            let x = rows(x);
+            let extent = written(step, whole);
+            with_unary!(op, FMA, f => repeat(out, extent, |row| sum_of(x.row(row, whole.width), f)));
         }
         RowOperation::Dot(operands) => {
             let [a, b] = operands.map(rows);
-            let dot = |row| vector::dot(a.row(row, extent.width), b.row(row, extent.width));
-            repeat(out, extent, dot);
+            let dot = |row| vector::dot(a.row(row, whole.width), b.row(row, whole.width));
+            repeat(out, written(step, whole), dot);
         }
     }
-    if step.uniform {
+    if step.uniform && !step.narrow {
         spread(out, whole);
     }
+}
+
+/// Returns the elements of a sum that are written.
+#[inline(always)]
+fn written(step: &OperatorStep, whole: RowsShape) -> RowsShape {
+    RowsShape {
+        width: if step.narrow { 1 } else { whole.width },
+        ..whole
+    }
+}
+
+/// Returns -1, 0 or 1; 0 for NaN, as the difference of two comparisons.
+#[inline(always)]
+fn sign(x: f32) -> f32 {
+    let number = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
+    number(x > 0.0) - number(x < 0.0)
+}
+
+/// Returns the sum of `f` of each element.
+#[inline(always)]
+fn sum_of(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
+    let mut sums = [0.0; SUMS];
+    let (chunks, rest) = x.as_chunks::<SUMS>();
+    for chunk in chunks {
+        for i in 0..SUMS {
+            sums[i] += f(chunk[i]);
+        }
+    }
+    for (sum, &x) in sums.iter_mut().zip(rest) {
+        *sum += f(x);
+    }
+    vector::join_lanes(sums, |a, b| a + b)
 }
 
 /// Recomputes sines and cosines of large angles, for which the fast functions return NaN.
@@ -203,7 +245,7 @@ pub(super) fn copy(outputs: &[Output], inputs: &ProgramInputs<'_>, buffers: &mut
         let source = match *output {
             Output::Written => continue,
             Output::Zero => None,
-            Output::Value(operand) | Output::Product([operand, _]) => {
+            Output::Value(operand) | Output::Negated(operand) | Output::Product([operand, _]) => {
                 Some(inputs.rows(operand, buffers.shared, buffers.places))
             }
         };
@@ -236,12 +278,73 @@ pub(super) fn add(
                 let x = rows(x).row(row, width);
                 sum.iter_mut().zip(x).for_each(|(sum, &x)| *sum += x);
             }
+            Output::Negated(x) => {
+                let x = rows(x).row(row, width);
+                sum.iter_mut().zip(x).for_each(|(sum, &x)| *sum -= x);
+            }
             Output::Product(operands) => {
                 let [a, b] = operands.map(|operand| rows(operand).row(row, width));
                 let factors = a.iter().zip(b);
                 sum.iter_mut()
                     .zip(factors)
                     .for_each(|(sum, (&a, &b))| *sum += a * b);
+            }
+        }
+    }
+}
+
+/// Copies the first element of each row of a value, which is the same in all elements.
+pub(super) fn first_elements(
+    output: Output,
+    inputs: &ProgramInputs<'_>,
+    buffers: &Buffers<'_>,
+    out: &mut [f32],
+) {
+    let width = inputs.extent.width;
+    let rows = |operand| inputs.rows(operand, buffers.shared, buffers.places);
+    for (row, out) in out.iter_mut().enumerate() {
+        let of = |operand| rows(operand).row(row, width)[0];
+        *out = match output {
+            Output::Zero | Output::Written => 0.0,
+            Output::Value(x) => of(x),
+            Output::Negated(x) => -of(x),
+            Output::Product([a, b]) => of(a) * of(b),
+        };
+    }
+}
+
+/// Adds each row of the values, one after the other, to the sum of its value, multiplied by `factor`.
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub(super) fn add_scaled(
+    outputs: &[Output],
+    inputs: &ProgramInputs<'_>,
+    buffers: &Buffers<'_>,
+    (row, factor): (usize, f32),
+    sum: &mut [f32],
+) {
+    let width = inputs.extent.width;
+    let rows = |operand| inputs.rows(operand, buffers.shared, buffers.places);
+    for (output, sum) in outputs.iter().zip(sum.chunks_exact_mut(width)) {
+        match *output {
+            Output::Zero | Output::Written => {}
+            Output::Value(x) => {
+                let x = rows(x).row(row, width);
+                sum.iter_mut()
+                    .zip(x)
+                    .for_each(|(sum, &x)| *sum += factor * x);
+            }
+            Output::Negated(x) => {
+                let x = rows(x).row(row, width);
+                sum.iter_mut()
+                    .zip(x)
+                    .for_each(|(sum, &x)| *sum -= factor * x);
+            }
+            Output::Product(operands) => {
+                let [a, b] = operands.map(|operand| rows(operand).row(row, width));
+                let factors = a.iter().zip(b);
+                sum.iter_mut()
+                    .zip(factors)
+                    .for_each(|(sum, (&a, &b))| *sum += factor * (a * b));
             }
         }
     }

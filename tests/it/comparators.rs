@@ -1,0 +1,178 @@
+//! Comparators that are formulas of each pair of embeddings: trained, resumed and asked, and refused where scores must be
+//! matrix products.
+
+use serde_json::Value;
+
+use crate::support::graph::{CONFIG, name};
+use crate::support::{Workplace, with};
+
+const TRAIN: [&str; 3] = ["train", "--progress", "none"];
+
+/// A comparator of the user: minus the L1 distance where it is larger than 0.01 for a number, by hand.
+const OWN: &str = r#"
+[formulas]
+own = '''{
+  "name": "own",
+  "components": 1,
+  "nodes": [
+    {"component": 0}, {"component": 1}, {"binary": ["sub", 0, 1]}, {"unary": ["abs", 2]}, {"constant": 0.01},
+    {"binary": ["max", 3, 4]}, {"sum": 5}, {"unary": ["neg", 6]}
+  ],
+  "score": 7
+}'''
+"#;
+
+fn place(comparator: &str) -> Workplace {
+    let named = format!("comparator = {comparator:?}");
+    let config = CONFIG.replace("comparator = \"dot\"", &named);
+    assert!(config.contains(&named), "the small graph has a comparator");
+    let own = if comparator == "own" { OWN } else { "" };
+    Workplace::with_dataset(&format!("{config}{own}"))
+}
+
+/// Returns the mean reciprocal rank of the test edges.
+fn mrr(place: &Workplace) -> f64 {
+    let answer = place.run(["eval", "--edges", "test", "--json"]).succeeds();
+    let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
+    answer["raw"]["mrr"].as_f64().unwrap()
+}
+
+#[test]
+fn models_learn_the_graph_and_answer() {
+    for comparator in ["l1", "complex_l1", "own"] {
+        let place = place(comparator);
+        place.run(with(&TRAIN, &["num_epochs=0"])).succeeds();
+        let untrained = mrr(&place);
+        place
+            .run(with(&TRAIN, &["num_epochs=20", "loss_fn=softmax"]))
+            .succeeds();
+        let trained = mrr(&place);
+        assert!(
+            trained > 2.0 * untrained,
+            "{comparator}: {untrained}, {trained}"
+        );
+        // Every command scores in the same way: the first answer is the one with the score that `score` gives it.
+        let asked = [
+            "predict",
+            "--head",
+            &name(0, 3),
+            "--relation",
+            "next",
+            "-k",
+            "3",
+            "--json",
+        ];
+        let answers = place.run(asked).succeeds().stdout;
+        assert!(answers.contains("score"), "{answers}");
+        place.run(["neighbors", "model", &name(1, 4)]).succeeds();
+        let out = ["export", "model", "--format", "npy", "--out", "out"];
+        place.run(out).succeeds();
+    }
+}
+
+#[test]
+fn a_resumed_run_equals_an_uninterrupted_one() {
+    for comparator in ["l1", "complex_l1", "own"] {
+        let trained = |epochs: &[&str]| {
+            let place = place(comparator);
+            for epochs in epochs {
+                place.run(with(&TRAIN, &[epochs])).succeeds();
+            }
+            place
+        };
+        let whole = trained(&["num_epochs=2"]);
+        let resumed = trained(&["num_epochs=1", "num_epochs=2"]);
+        assert_eq!(whole.committed("model"), resumed.committed("model"));
+        whole
+            .run(with(&TRAIN, &["comparator=l2"]))
+            .fails(5, &["comparator: \"l2\""]);
+    }
+}
+
+#[test]
+fn a_checkpoint_keeps_its_formula() {
+    let place = place("own");
+    place.run(with(&TRAIN, &["num_epochs=1"])).succeeds();
+    let config = place.read("pbg.toml");
+    place.write("pbg.toml", config.replace("0.01", "0.02"));
+    place
+        .run(TRAIN)
+        .fails(5, &["formulas.own: another formula"]);
+    // The folder of the checkpoint is enough to use the model.
+    place.write("pbg.toml", "");
+    place.run(["eval", "model", "--edges", "test"]).succeeds();
+}
+
+#[test]
+fn check_says_the_price_of_a_pair() {
+    let said = place("complex_l1").run(["check"]).succeeds().stdout;
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("comparator complex_l1: "));
+    assert!(
+        line.is_some_and(|line| line.contains("16 numbers")),
+        "{said}"
+    );
+    let said = place("dot").run(["check"]).succeeds().stdout;
+    assert!(!said.contains("comparator"), "{said}");
+}
+
+#[test]
+fn what_needs_matrix_products_is_refused() {
+    let place = place("l1");
+    place
+        .run(with(&TRAIN, &["relation_prediction=0.5"]))
+        .fails(3, &["relation_prediction", "`dot`"]);
+    place
+        .run(with(&TRAIN, &["comparator=complex_l1", "dimension=15"]))
+        .fails(3, &["complex_l1", "multiple of 2"]);
+    place.run(with(&TRAIN, &["comparator=l3"])).fails(
+        3,
+        &[
+            "comparator",
+            "l1, complex_l1 or the name of a formula",
+            "did you mean `l1`?",
+        ],
+    );
+    place.run(with(&TRAIN, &["num_epochs=1"])).succeeds();
+    place
+        .run(["index", "model"])
+        .fails(4, &["l1 is a formula of each pair of embeddings"]);
+    place
+        .run(["neighbors", "model", &name(0, 3), "--index"])
+        .fails(4, &["l1 is a formula of each pair of embeddings"]);
+    place
+        .run(["index", "model", "--comparator", "l2"])
+        .succeeds();
+    place
+        .run(["combine", "concatenate", "model", "model", "--out", "both"])
+        .fails(5, &["`dot`", "`squared_l2`"]);
+}
+
+#[test]
+fn an_invalid_formula_is_refused_with_its_node() {
+    for (from, to, words) in [
+        (
+            r#"{"sum": 5}"#,
+            r#"{"unary": ["neg", 5]}"#,
+            ["node 7", "sum it over the vector"],
+        ),
+        (
+            r#"{"component": 1}"#,
+            r#"{"component": 2}"#,
+            ["node 1", "no component 2"],
+        ),
+        (
+            r#"["sub", 0, 1]"#,
+            r#"["sub", 1, 1]"#,
+            ["node 7", "both embeddings"],
+        ),
+    ] {
+        let place = place("own");
+        let config = place.read("pbg.toml");
+        assert!(config.contains(from), "{config}");
+        place.write("pbg.toml", config.replace(from, to));
+        let words = [&["comparator", "own"], &words[..]].concat();
+        place.run(TRAIN).fails(3, &words);
+    }
+}
