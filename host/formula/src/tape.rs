@@ -134,7 +134,8 @@ impl Tape {
                 let share = self.through_reduction(op, self.value(x), y, g);
                 self.give(x, share);
             }
-            FormulaNode::Sum(x) if self.number => self.give(x, g),
+            // A number is added once for each element.
+            FormulaNode::Sum(x) if self.number && !self.is_number(x as usize) => self.give(x, g),
             // Each element of the operand is added to every element of the sum.
             FormulaNode::Sum(x) => {
                 let share = self.out.push(FormulaNode::Sum(g));

@@ -18,7 +18,8 @@ mod shortcuts;
 use pbg_formula::comparator::ComparatorHandle;
 use pbg_formula::operator::{FormulaExecutor, FormulaHandle};
 
-pub(crate) use evaluator::{Evaluator, FormulaParameters, ParameterSums};
+pub(crate) use compiled::ParameterSums;
+pub(crate) use evaluator::{Evaluator, FormulaParameters};
 
 use pbg_rows::spec::ModelSpec;
 

@@ -78,6 +78,32 @@ impl SliceComparison<'_> {
             compared.candidates.positives.ensure(padded, dimension);
             self.differentiate_positive_pairs(evaluator, compared);
         }
+        if self.comparison.bias {
+            self.clear_places_of_biases(compared);
+        }
+    }
+
+    /// Removes the gradients of the zeros that comparators see in the places of biases.
+    fn clear_places_of_biases(&self, compared: &mut ComparisonBuffers<'_>) {
+        let (dimension, padded) = (self.plan.dimension, self.slice.padded());
+        let (candidates, columns) = match self.negatives() {
+            Negatives::All => (&mut compared.entities.gradients, compared.scores.columns),
+            _ => (
+                &mut compared.candidates.candidates,
+                self.slice.chunks * compared.scores.columns,
+            ),
+        };
+        let sides = [
+            (candidates, columns),
+            (&mut compared.queries.positives, padded),
+            (&mut compared.candidates.positives, padded),
+        ];
+        for (gradients, rows) in sides {
+            if gradients.started {
+                let rows = &mut gradients.values.as_mut_slice()[..rows * dimension];
+                rows.iter_mut().step_by(dimension).for_each(|g| *g = 0.0);
+            }
+        }
     }
 
     fn differentiate_negatives(

@@ -1,5 +1,7 @@
 //! The loops of a program's steps, over a few rows of one component's width.
 
+use pbg_rows::vector;
+
 /// Rows to read, `stride` floats apart; with stride 0, one row that is repeated.
 #[derive(Clone, Copy)]
 pub(super) struct RowsRef<'a> {
@@ -65,6 +67,33 @@ pub(super) fn repeat(out: &mut RowsMut<'_>, extent: RowsShape, f: impl Fn(usize)
     let RowsShape { rows, width } = extent;
     for row in 0..rows {
         out.values[row * out.stride..][..width].fill(f(row));
+    }
+}
+
+/// Partial sums of a row, in as many registers as hide the latency of an addition.
+const SUMS: usize = 32;
+
+/// Sets the elements of each row that are `written` to the sum of `f(x)` over the whole row.
+#[inline(always)]
+pub(super) fn sums(
+    out: &mut RowsMut<'_>,
+    x: RowsRef<'_>,
+    [written, whole]: [RowsShape; 2],
+    f: impl Fn(f32) -> f32,
+) {
+    for row in 0..whole.rows {
+        let mut sums = [0.0; SUMS];
+        let (chunks, rest) = x.row(row, whole.width).as_chunks::<SUMS>();
+        for chunk in chunks {
+            for i in 0..SUMS {
+                sums[i] += f(chunk[i]);
+            }
+        }
+        for (sum, &x) in sums.iter_mut().zip(rest) {
+            *sum += f(x);
+        }
+        let sum = vector::join_lanes(sums, |a, b| a + b);
+        out.values[row * out.stride..][..written.width].fill(sum);
     }
 }
 

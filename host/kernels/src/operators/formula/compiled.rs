@@ -1,7 +1,8 @@
 //! A program with the buffers for its execution.
 
+use pbg_rows::gradient_rows::GradientRows;
+
 use super::block::RowsShape;
-use super::evaluator::ParameterSums;
 use super::program::{OperatorProgram, Output};
 use super::run::{Buffers, ProgramInputs, add, copy, run};
 
@@ -14,6 +15,14 @@ pub(super) struct CompiledProgram {
     shared: Vec<Vec<f32>>,
     places: Vec<Vec<f32>>,
     width: usize,
+}
+
+/// Destination of the gradients of parameters.
+pub(crate) enum ParameterSums<'a> {
+    /// One packed row, to which the gradients of all rows are added.
+    Shared(&'a mut [f32]),
+    /// One packed row per relation type, and the relation type of each row.
+    PerRow(&'a mut GradientRows, &'a [u32]),
 }
 
 /// The embeddings of a block of rows.

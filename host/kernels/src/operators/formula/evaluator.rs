@@ -1,17 +1,16 @@
 //! A formula with the buffers for its evaluation.
 
 use pbg_formula::operator::FormulaHandle;
-use pbg_rows::gradient_rows::GradientRows;
 use pbg_rows::params::ParamTensor;
 
 use super::block::RowsShape;
-use super::compiled::{Block, CompiledProgram, Packed};
+use super::compiled::{Block, CompiledProgram, Packed, ParameterSums};
 use super::program::OperatorProgram;
 use crate::operators::read_packed;
 
 /// Floats of embeddings per block, unless a single row has more: 8 KiB, so that a few such buffers fit the first-level
 /// cache.
-pub(super) const BLOCK: usize = 2048;
+const BLOCK: usize = 2048;
 
 /// Evaluator of one formula, for one worker.
 #[derive(Debug)]
@@ -32,14 +31,6 @@ pub(crate) enum FormulaParameters<'a> {
     Shared(&'a [f32]),
     /// The operator's tensors, and the relation type of each row.
     PerRow(&'a [ParamTensor], &'a [u32]),
-}
-
-/// Destination of the gradients of parameters.
-pub(crate) enum ParameterSums<'a> {
-    /// One packed row, to which the gradients of all rows are added.
-    Shared(&'a mut [f32]),
-    /// One packed row per relation type, and the relation type of each row.
-    PerRow(&'a mut GradientRows, &'a [u32]),
 }
 
 impl Evaluator {

@@ -9,9 +9,12 @@ use pbg_formula::comparator::definition::Candidates;
 
 use super::block::RowsShape;
 use super::compiled::{Block, CompiledProgram, Packed};
-use super::evaluator::BLOCK;
 use super::program::{OperatorProgram, Output};
 use super::run::{add_scaled, first_elements};
+
+/// Floats of candidates per block, unless a single row has more: 4 KiB, so that they, their gradients and a few values
+/// fit the first-level cache together.
+const BLOCK: usize = 1024;
 
 /// Evaluator of one comparator, for one worker.
 #[derive(Debug)]

@@ -5,12 +5,9 @@ use multiversion::target::target_cfg_f;
 use pbg_formula::node::Unary;
 use pbg_rows::vector;
 
-use super::block::{RowsMut, RowsRef, RowsShape, map, repeat, spread, zip, zip3, zip4};
+use super::block::{RowsMut, RowsRef, RowsShape, map, repeat, spread, sums, zip, zip3, zip4};
 use super::program::{OperatorStep, Output, RowOperand, RowOperation, Sign, StepTarget};
 use crate::losses::vectors::{with_binary, with_unary};
-
-/// Partial sums of a row, in as many registers as hide the latency of an addition.
-const SUMS: usize = 32;
 
 /// Inputs of a program, which no step writes.
 #[derive(Clone, Copy)]
@@ -172,9 +169,8 @@ fn work<const FMA: bool>(
             repeat(out, extent, |row| vector::sum(x.row(row, whole.width)));
         }
         RowOperation::SumOf(op, x) => {
-            let x = rows(x);
-            let extent = written(step, whole);
-            with_unary!(op, FMA, f => repeat(out, extent, |row| sum_of(x.row(row, whole.width), f)));
+            let (x, written) = (rows(x), written(step, whole));
+            with_unary!(op, FMA, f => sums(out, x, [written, whole], f));
         }
         RowOperation::Dot(operands) => {
             let [a, b] = operands.map(rows);
@@ -201,22 +197,6 @@ fn written(step: &OperatorStep, whole: RowsShape) -> RowsShape {
 fn sign(x: f32) -> f32 {
     let number = |holds: bool| if holds { 1.0_f32 } else { 0.0 };
     number(x > 0.0) - number(x < 0.0)
-}
-
-/// Returns the sum of `f` of each element.
-#[inline(always)]
-fn sum_of(x: &[f32], f: impl Fn(f32) -> f32) -> f32 {
-    let mut sums = [0.0; SUMS];
-    let (chunks, rest) = x.as_chunks::<SUMS>();
-    for chunk in chunks {
-        for i in 0..SUMS {
-            sums[i] += f(chunk[i]);
-        }
-    }
-    for (sum, &x) in sums.iter_mut().zip(rest) {
-        *sum += f(x);
-    }
-    vector::join_lanes(sums, |a, b| a + b)
 }
 
 /// Recomputes sines and cosines of large angles, for which the fast functions return NaN.
