@@ -1,7 +1,7 @@
 #!/bin/sh
 # Tests and measurements on a machine with a GPU: whether steps equal those of the cores, the results and the speed of
 # whole runs, and the errors if something is missing. `cargo xtask gpu` puts the required files next to this script, here
-# or in an archive for another machine, which needs a GPU and Python with torch 2.11.0, and no compiler.
+# or in an archive for another machine, which needs a GPU, Python with a torch whose bridge is there, and no compiler.
 #
 #   run.sh [FOLDER]     FOLDER: FB15k-237 as train.tsv.gz, valid.tsv.gz and test.tsv.gz, to compare with published figures
 set -u
@@ -10,12 +10,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 host=$here/bin/pbg-host
 export XDG_CACHE_HOME="$work/cache" PBG_TEST_VECTORS="$here/vectors/pbg_steps.json" PBG_TEST_CUDA=1
-# The libraries of the installed torch come first in the search path.
-torch=$(python3 -c 'import os, torch; print(os.path.join(os.path.dirname(torch.__file__), "lib"))') || exit 8
-export LD_LIBRARY_PATH="$torch${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-# All symbols are resolved at once, so that another version of torch fails here and not later.
-if ! LD_BIND_NOW=1 "$host" --version >"$work/said" 2>&1; then
-    echo "FAILED  the program does not start with the libraries in $LD_LIBRARY_PATH"
+PBG_HOST_LIBTORCH=$(python3 -c 'import os, torch; print(os.path.join(os.path.dirname(torch.__file__), "lib"))') || exit 8
+export PBG_HOST_LIBTORCH PBG_HOST_TORCH_BRIDGES="$here/torch-bridges"
+if ! "$host" bench kernels --seconds 0.1 >"$work/said" 2>&1; then
+    echo "FAILED  the program does not load the libraries in $PBG_HOST_LIBTORCH"
     cat "$work/said"
     exit 8
 fi

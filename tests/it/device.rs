@@ -1,8 +1,7 @@
 //! Training on a GPU, on machines that may lack one: the request is checked, and the error names what is missing. Also
-//! the program with libtorch, which does that training.
+//! libtorch, which does that training.
 
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
 use crate::support::graph::CONFIG;
@@ -56,7 +55,6 @@ fn devices_that_there_cannot_be_are_configuration_errors() {
     }
 }
 
-/// The program with libtorch is found next to this one, and to the user the two are one.
 #[test]
 fn only_what_needs_libtorch_has_it() {
     let place = Workplace::with_dataset(CONFIG);
@@ -81,6 +79,8 @@ fn a_program_that_is_alone_says_what_is_missing() {
         let mut command = Command::new(&alone);
         command
             .current_dir(place.path(""))
+            .env_remove("PBG_HOST_LIBTORCH")
+            .env_remove("PBG_HOST_TORCH_BRIDGES")
             .args(["check", "--set", setting]);
         finish(&mut command)
     };
@@ -90,29 +90,26 @@ fn a_program_that_is_alone_says_what_is_missing() {
             8,
             &[
                 setting.split('=').next().unwrap(),
-                "pbg-host-torch",
+                "needs libtorch",
+                "PBG_HOST_LIBTORCH",
                 "cargo xtask build",
             ],
         );
     }
 }
 
-/// The program finds libtorch from the folder where it was built, but not from everywhere.
+/// A libtorch that is named is used if there is a bridge for its version.
 #[test]
-fn a_copy_that_finds_no_libtorch_says_where_it_is() {
+fn a_libtorch_of_another_version_is_refused_with_those_that_can_be_used() {
     let place = Workplace::with_dataset(CONFIG);
-    // Deeper in the file system than the repository's own folder of programs.
-    let folder = place.path("opt/pbg/bin");
-    fs::create_dir_all(&folder).unwrap();
-    let built = Path::new(env!("CARGO_BIN_EXE_pbg-host"));
-    for name in ["pbg-host", "pbg-host-torch"] {
-        fs::copy(built.with_file_name(name), folder.join(name)).unwrap();
-    }
-    let mut command = Command::new(folder.join("pbg-host"));
+    place.write("torch/version.py", "__version__ = '2.1.0'\n");
+    place.write("torch/lib/libtorch_cpu.so", "");
+    place.write("bridges/torch-2.9.so", "");
+    place.write("bridges/torch-2.15.so", "");
+    let mut command = place.command(["check", "--set", "execution.precision=bf16"]);
     command
-        .current_dir(place.path(""))
-        .args(["check", "--set", "execution.precision=bf16"])
-        .env_remove("LD_LIBRARY_PATH");
-    let words = ["execution.precision", "libtorch_cpu.so", "LD_LIBRARY_PATH"];
+        .env("PBG_HOST_LIBTORCH", place.path("torch/lib"))
+        .env("PBG_HOST_TORCH_BRIDGES", place.path("bridges"));
+    let words = ["execution.precision", "PyTorch 2.1;", "PyTorch 2.9 to 2.15"];
     finish(&mut command).fails(8, &words);
 }

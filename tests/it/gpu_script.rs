@@ -9,14 +9,13 @@ use crate::support::{Workplace, finish};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benches/gpu.sh");
 
-/// Torch's libraries come first in the search path, whatever the environment sets, and the script ends if the program
-/// does not start.
+/// The program gets the folder of the installed torch, and the script ends if the program cannot load it.
 #[test]
-fn it_ends_at_its_first_line_where_the_program_does_not_start() {
+fn it_ends_at_its_first_line_where_the_program_does_not_load_libtorch() {
     let place = Workplace::empty();
     fs::copy(SCRIPT, place.path("run.sh")).unwrap();
-    let program = "#!/bin/sh\necho \"$* with $LD_LIBRARY_PATH\" >>\"${0%/bin/*}/seen\"\n\
-                   echo 'libtorch_cpu.so: cannot open shared object file' >&2\nexit 127\n";
+    let program = "#!/bin/sh\necho \"$* with $PBG_HOST_LIBTORCH and $PBG_HOST_TORCH_BRIDGES\" >>\"${0%/bin/*}/seen\"\n\
+                   echo 'libtorch_cpu.so: cannot open shared object file' >&2\nexit 8\n";
     for (name, text) in [
         ("bin/pbg-host", program),
         ("fake/python3", "#!/bin/sh\necho /torch/lib\n"),
@@ -27,24 +26,15 @@ fn it_ends_at_its_first_line_where_the_program_does_not_start() {
     }
     let path = env::var("PATH").unwrap();
     let path = format!("{}:{path}", place.path("fake").display());
-    for (set, searched) in [
-        (Some("/elsewhere:/more"), "/torch/lib:/elsewhere:/more"),
-        (Some(""), "/torch/lib"),
-        (None, "/torch/lib"),
-    ] {
-        let mut script = Command::new("sh");
-        script.arg(place.path("run.sh")).env("PATH", &path);
-        match set {
-            Some(set) => script.env("LD_LIBRARY_PATH", set),
-            None => script.env_remove("LD_LIBRARY_PATH"),
-        };
-        let finished = finish(&mut script);
-        let said = &finished.stdout;
-        assert_eq!(finished.code(), Some(8), "{said}");
-        assert!(said.contains("does not start"), "{said}");
-        assert!(said.contains("libtorch_cpu.so: cannot open"), "{said}");
-        assert!(!said.contains("== "), "{said}");
-        assert_eq!(place.read("seen"), format!("--version with {searched}\n"));
-        fs::remove_file(place.path("seen")).unwrap();
-    }
+    let mut script = Command::new("sh");
+    script.arg(place.path("run.sh")).env("PATH", &path);
+    let finished = finish(&mut script);
+    let said = &finished.stdout;
+    assert_eq!(finished.code(), Some(8), "{said}");
+    assert!(said.contains("does not load"), "{said}");
+    assert!(said.contains("libtorch_cpu.so: cannot open"), "{said}");
+    assert!(!said.contains("== "), "{said}");
+    let bridges = place.path("torch-bridges").display().to_string();
+    let expected = format!("bench kernels --seconds 0.1 with /torch/lib and {bridges}\n");
+    assert_eq!(place.read("seen"), expected);
 }

@@ -1,4 +1,4 @@
-"""libtorch comes with the installed PyTorch, of the one version that fits. Stand-ins have its libraries and its name."""
+"""libtorch comes with the installed PyTorch, of a version that has a bridge. Stand-ins have its libraries and its name."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pbg_host
 import pytest
 from conftest import Keys, edges
+from packaging.requirements import Requirement
+from pbg_host import _load
 
 LIBTORCH = os.environ.get("PBG_TEST_LIBTORCH")
 BF16 = any(flag in Path("/proc/cpuinfo").read_text() for flag in (" avx512_bf16", " amx_bf16"))
@@ -22,8 +24,11 @@ def stand_in(folder: Path, version: str) -> dict[str, str]:
     (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
     (folder / "torch").mkdir()
     (folder / "torch/__init__.py").write_text("raise ImportError('nobody needs the Python of it')\n")
+    (folder / "torch/version.py").write_text(f"__version__ = '{version}'\n")
     if LIBTORCH is not None:
-        (folder / "torch/lib").symlink_to(LIBTORCH)
+        (folder / "torch/lib").mkdir()
+        for library in Path(LIBTORCH).iterdir():
+            (folder / "torch/lib" / library.name).symlink_to(library)
     return {**os.environ, "PYTHONPATH": str(folder)}
 
 
@@ -52,12 +57,23 @@ def graph(keys: Keys) -> Keys:
 
 def test_without_pytorch_it_is_asked_for(graph: Keys) -> None:
     for code, said in run(graph, dict(os.environ)):
-        assert code == 8 and "pip install 'pbg-host[torch]'" in said, said
+        assert code == 8 and "pip install 'torch==2.11.*'" in said, said
+
+
+def test_pip_understands_the_requirement() -> None:
+    several, words = _load.torch_requirement([(2, 9), (2, 10), (2, 15)])
+    assert words == "versions 2.9 to 2.15"
+    specifier = Requirement(several).specifier
+    for version, fits in (("2.8.0", False), ("2.9.1", True), ("2.15.3+cu130", True), ("2.16.0", False)):
+        assert specifier.contains(version) == fits, version
+    one, _ = _load.torch_requirement([(2, 11)])
+    assert Requirement(one).specifier.contains("2.11.0")
 
 
 def test_another_version_is_refused(graph: Keys, tmp_path: Path) -> None:
-    for code, said in run(graph, stand_in(tmp_path / "other", "2.10.0+cpu")):
-        assert code == 8 and "2.11.0" in said and "2.10.0+cpu is installed" in said, said
+    for version in ("2.8.0+cpu", "2.11.0a0+git1b2c"):
+        for code, said in run(graph, stand_in(tmp_path / version, version)):
+            assert code == 8 and "can use version 2.11" in said and f"{version} is installed" in said, said
 
 
 @pytest.mark.skipif(LIBTORCH is None, reason="no libtorch is named")
@@ -75,5 +91,5 @@ def test_who_needs_it_is_named(graph: Keys) -> None:
     done = subprocess.run(
         ["pbg-host", "bench", "train", str(file)], capture_output=True, text=True, check=False
     )
-    assert done.returncode == 8 and "pip install 'pbg-host[torch]'" in done.stderr
+    assert done.returncode == 8 and "pip install 'torch==2.11.*'" in done.stderr
     assert "a comparison with libtorch's own matrix product needs libtorch" in done.stderr, done.stderr

@@ -1,4 +1,4 @@
-//! Builds the programs and the standard plugins.
+//! Builds the program and the standard plugins.
 
 use anyhow::Result;
 
@@ -9,13 +9,13 @@ use crate::{plugins, setup, step};
 pub fn run(repo: &Repo) -> Result<()> {
     setup::run(repo)?;
     setup::libtorch(repo)?;
-    programs(repo, &["pbg-host", "pbg-host-torch"])
+    program(repo)
 }
 
-/// Builds the program that trains on the cores in single precision, which needs no libtorch.
+/// Builds the program without installing libtorch, which training on the cores in single precision does not need.
 pub fn without_libtorch(repo: &Repo) -> Result<()> {
     setup::run(repo)?;
-    programs(repo, &["pbg-host"])
+    program(repo)
 }
 
 /// Builds the standard plugins in `target/plugins`, and nothing else.
@@ -24,17 +24,15 @@ pub fn plugins(repo: &Repo) -> Result<()> {
     plugins::build(repo)
 }
 
-/// Builds the plugins, which the programs embed, then the programs.
-fn programs(repo: &Repo, names: &[&str]) -> Result<()> {
+/// Builds the plugins, which the program embeds, then the program.
+fn program(repo: &Repo) -> Result<()> {
     plugins::build(repo)?;
-    let shown = names.join(" and ");
-    step::announce(&format!(
-        "building {shown} (the first time takes a few minutes)"
-    ));
+    step::announce("building pbg-host (the first time takes a few minutes)");
     let mut cargo = repo.cargo("build");
-    cargo.args(["--release", "--workspace"]);
-    for name in names {
-        cargo.args(["--bin", name]);
+    cargo.args(["--release", "--workspace", "--bin", "pbg-host"]);
+    step::run(&mut cargo, "see the compiler's message above")?;
+    for (name, folder) in repo.libtorch_variables().into_iter().flatten() {
+        println!("for half precision, set {name}={}", folder.display());
     }
-    step::run(&mut cargo, "see the compiler's message above")
+    Ok(())
 }

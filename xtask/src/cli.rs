@@ -45,7 +45,7 @@ enum Task {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
         machines: Option<u32>,
     },
-    /// Builds, and packs the programs and the Python package into a wheel in target/wheel, for `pip install`.
+    /// Builds, and packs the program and the Python package into a wheel in target/wheel, for `pip install`.
     Wheel {
         /// Also install the wheel into a fresh virtual environment and run the tests of the package there.
         #[arg(long)]

@@ -34,10 +34,13 @@ impl FromStr for SystemVersion {
 /// Needs of a native file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Needs {
-    /// Of an ELF file: the newest version of the GNU C library among its symbols, if it uses any, and its libraries.
+    /// Of an ELF file: the newest versions of the GNU C and C++ libraries among its symbols, if it uses any, and its
+    /// libraries.
     Linux {
         /// Newest version behind `GLIBC_`.
         glibc: Option<SystemVersion>,
+        /// Newest version behind `GLIBCXX_3.`.
+        libstdcxx: Option<SystemVersion>,
         /// Names of libraries.
         libraries: Vec<String>,
     },
@@ -92,7 +95,7 @@ fn elf(bytes: &[u8]) -> Result<Needs> {
     let reader = Reader(bytes);
     let (table, count) = (reader.u64(0x28)?, reader.u16(0x3c)?);
     let place = |index: u64| table.saturating_add(64 * index);
-    let mut glibc = None;
+    let (mut glibc, mut libstdcxx) = (None, None);
     let mut libraries = Vec::new();
     for index in 0..u64::from(count) {
         let section = place(index);
@@ -111,22 +114,32 @@ fn elf(bytes: &[u8]) -> Result<Needs> {
                 }
             }
         } else {
-            let newest = newest_glibc(reader, start, names)?;
-            glibc = glibc.max(newest);
+            glibc = glibc.max(newest(reader, start, names, "GLIBC_")?);
+            libstdcxx = libstdcxx.max(newest(reader, start, names, "GLIBCXX_3.")?);
         }
     }
-    Ok(Needs::Linux { glibc, libraries })
+    Ok(Needs::Linux {
+        glibc,
+        libstdcxx,
+        libraries,
+    })
 }
 
-/// Reads the chained entries of `.gnu.version_r`, one per library, each with the chain of its versions.
-fn newest_glibc(reader: Reader<'_>, start: u64, names: u64) -> Result<Option<SystemVersion>> {
+/// Returns the newest version whose name begins with `prefix`: reads the chained entries of `.gnu.version_r`, one per
+/// library, each with the chain of its versions.
+fn newest(
+    reader: Reader<'_>,
+    start: u64,
+    names: u64,
+    prefix: &str,
+) -> Result<Option<SystemVersion>> {
     let mut newest = None;
     let mut library = start;
     loop {
         let mut version = library + u64::from(reader.u32(library + 8)?);
         for _ in 0..reader.u16(library + 2)? {
             let name = reader.text(names.saturating_add(reader.u32(version + 8)?.into()))?;
-            if let Some(number) = name.strip_prefix("GLIBC_") {
+            if let Some(number) = name.strip_prefix(prefix) {
                 // `GLIBC_PRIVATE` is for the C library's own parts.
                 ensure!(
                     number.starts_with(|c: char| c.is_ascii_digit()),
@@ -210,7 +223,9 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     fn a_program_needs_the_system_that_it_was_built_on() {
-        let Needs::Linux { glibc, libraries } = needs(&std::env::current_exe().unwrap()).unwrap()
+        let Needs::Linux {
+            glibc, libraries, ..
+        } = needs(&std::env::current_exe().unwrap()).unwrap()
         else {
             panic!("this is a Linux program");
         };

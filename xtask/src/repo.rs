@@ -32,15 +32,13 @@ impl Repo {
             .find(|folder| folder.join("Cargo.lock").exists())
             .context("xtask is not in a folder of the repository")?
             .to_owned();
-        let usual_deps = root.join(".deps");
         let deps = match deps {
             Some(deps) => std::path::absolute(deps).context("--deps")?,
-            None => usual_deps.clone(),
+            None => root.join(".deps"),
         };
-        // Cargo's own configuration sets LIBTORCH to the usual place unless the user did.
-        let user_libtorch = env::var_os("LIBTORCH")
-            .map(PathBuf::from)
-            .filter(|path| !path.as_os_str().is_empty() && *path != usual_deps.join("libtorch"));
+        let user_libtorch = env::var_os("LIBTORCH").filter(|path| !path.is_empty());
+        let user_libtorch = user_libtorch.map(std::path::absolute);
+        let user_libtorch = user_libtorch.transpose().context("LIBTORCH")?;
         let target = match env::var_os("CARGO_TARGET_DIR") {
             Some(dir) => std::path::absolute(dir).context("CARGO_TARGET_DIR")?,
             None => root.join("target"),
@@ -58,6 +56,11 @@ impl Repo {
         self.libtorch == self.deps.join("libtorch")
     }
 
+    /// Returns the folder of the bridges to libtorch.
+    pub fn bridges(&self) -> PathBuf {
+        self.deps.join("torch-bridges")
+    }
+
     /// Returns the folder of the standard plugins' components, where the build script that embeds them expects them.
     pub(crate) fn plugins(&self) -> PathBuf {
         self.target.join("plugins")
@@ -68,23 +71,23 @@ impl Repo {
         self.target.join("release/pbg-host")
     }
 
+    /// Returns a command that runs the program `pbg-host`, which finds libtorch.
+    pub fn run_program(&self) -> Command {
+        let mut program = Command::new(self.program());
+        self.name_libtorch(&mut program);
+        program
+    }
+
     /// Returns a Cargo command in the repository, with the settings for building.
     pub fn cargo(&self, subcommand: &str) -> Command {
         let mut cargo = self.plain_cargo(subcommand);
-        self.add_settings(&mut cargo);
+        self.name_libtorch(&mut cargo);
         cargo
     }
 
-    /// Returns a maturin command in the repository. Its Cargo has the same settings, so that it compiles only its own
-    /// library again.
+    /// Returns a maturin command in the repository. Its Cargo has the settings of this one's, so that it compiles only its
+    /// own library again.
     pub(crate) fn maturin(&self, program: PathBuf, subcommand: &str) -> Command {
-        let mut maturin = self.plain_maturin(program, subcommand);
-        self.add_settings(&mut maturin);
-        maturin
-    }
-
-    /// Returns a maturin command in the repository, whose library is for other machines than this one.
-    pub(crate) fn plain_maturin(&self, program: PathBuf, subcommand: &str) -> Command {
         let mut maturin = self.command_for_cargo(program, subcommand);
         // The same as in `.cargo/config.toml`; maturin would set another one.
         maturin.env(
@@ -92,13 +95,6 @@ impl Repo {
             self.root.join("host/python/pyo3-config.txt"),
         );
         maturin
-    }
-
-    fn add_settings(&self, command: &mut Command) {
-        if let Some(rpath) = self.extra_rpath() {
-            let flag = format!("-Clink-arg=-Wl,-rpath,{}", rpath.display());
-            command.args(["--config", &format!("target.{NATIVE}.rustflags=[{flag:?}]")]);
-        }
     }
 
     /// Returns a Cargo command in the repository, without the environment variables about xtask that Cargo has set for
@@ -123,19 +119,28 @@ impl Repo {
             // A relative path was relative to the folder in which this program was started.
             cargo.env("CARGO_TARGET_DIR", &self.target);
         }
-        cargo
-            .current_dir(&self.root)
-            .env("LIBTORCH", &self.libtorch)
-            .arg(subcommand);
+        cargo.current_dir(&self.root).arg(subcommand);
         cargo
     }
 
-    /// Returns the rpath of libtorch if it must be absolute. `.cargo/config.toml` has a relative one, with which programs
-    /// find `.deps/libtorch` from a build folder directly below the repository.
-    fn extra_rpath(&self) -> Option<PathBuf> {
-        let usual = self.target.parent() == Some(&self.root)
+    /// Tells programs and tests where libtorch is, if they do not find it from a build folder directly below the
+    /// repository.
+    pub fn name_libtorch(&self, command: &mut Command) {
+        if let Some(variables) = self.libtorch_variables() {
+            command.envs(variables);
+        }
+    }
+
+    /// Returns the environment variables with which programs find libtorch, unless they find it without.
+    pub(crate) fn libtorch_variables(&self) -> Option<[(&'static str, PathBuf); 2]> {
+        let is_usual = self.target.parent() == Some(&self.root)
             && self.libtorch == self.root.join(".deps/libtorch");
-        (!usual).then(|| self.libtorch.join("lib"))
+        (!is_usual).then(|| {
+            [
+                ("PBG_HOST_LIBTORCH", self.libtorch.join("lib")),
+                ("PBG_HOST_TORCH_BRIDGES", self.bridges()),
+            ]
+        })
     }
 
     /// Returns `path` relative to the repository's folder, for messages.

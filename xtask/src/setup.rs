@@ -1,5 +1,6 @@
 //! Set-up: installs missing dependencies.
 
+mod bridges;
 pub(crate) mod cargo_deny;
 mod compiler;
 mod debian;
@@ -19,6 +20,7 @@ use anyhow::Result;
 
 use crate::repo::Repo;
 
+pub use bridges::{TorchHeaders, compile as compile_bridges};
 pub(crate) use javascript::test_programs as test_javascript;
 pub use lock::lock;
 pub(crate) use missing_tool::MissingTool;
@@ -28,6 +30,7 @@ pub use python::environment;
 pub(crate) use python::{install, interpreter, maturin, test_python};
 pub(crate) use servers::{NATS, OBJECT_STORE};
 pub(crate) use wasm_target::{TARGET as WASM_TARGET, WasmToolchain, toolchain as wasm_toolchain};
+pub use wheel::{Wheel, wheel_folder};
 
 /// Installs the dependencies of `pbg-host` and its plugins.
 pub(crate) fn run(repo: &Repo) -> Result<()> {
@@ -35,11 +38,15 @@ pub(crate) fn run(repo: &Repo) -> Result<()> {
     wasm_target::install(repo)
 }
 
-/// Installs the additional dependencies of `pbg-host-torch`.
+/// Installs libtorch, which half precision and GPUs need, and the bridge to it.
 pub(crate) fn libtorch(repo: &Repo) -> Result<()> {
     compiler::check()?;
     let _lock = lock(repo)?;
-    libtorch::install(repo)
+    let headers = TorchHeaders {
+        version: libtorch::install(repo)?,
+        include: repo.libtorch.join("include"),
+    };
+    bridges::compile(repo, &[headers], &repo.bridges())
 }
 
 /// Installs the additional dependencies of tests. Python is required. Tests that need one of the other tools are skipped

@@ -1,7 +1,5 @@
 //! The command `test`: all checks that a change must pass, with the time of each step.
 
-use std::env;
-use std::ffi::OsString;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -33,9 +31,8 @@ pub(crate) enum Scope {
 
 /// Runs all checks. Every step uses the release profile, so each dependency is compiled once.
 ///
-/// Tests train real models, which would take minutes in an unoptimised build. Compiling wasmtime, Arrow and the
-/// bindings of libtorch in a second profile would cost minutes as well, and so would another run of libtorch's build
-/// script for clippy.
+/// Tests train real models, which would take minutes in an unoptimised build. Compiling wasmtime and Arrow in
+/// a second profile would cost minutes as well.
 pub(crate) fn run(repo: &Repo, scope: Scope) -> Result<()> {
     let mut times = Times::default();
     let result = steps(repo, scope, &mut times);
@@ -76,8 +73,6 @@ fn wheel_and_examples(repo: &Repo) -> Result<(PathBuf, Result<()>)> {
     thread::scope(|threads| {
         let examples = threads.spawn(|| {
             let mut cargo = repo.cargo("test");
-            // rustdoc does not pass on the linker arguments that let other programs find libtorch.
-            cargo.env("LD_LIBRARY_PATH", with_libtorch(repo));
             cargo.args(["--release", "--workspace", "--doc"]);
             step::output(&mut cargo, SEE_ABOVE)
         });
@@ -102,9 +97,8 @@ fn compile(repo: &Repo, times: &mut Times) -> Result<()> {
     })?;
     times.step("building the standard plugins", || plugins::build(repo))?;
     times.step("building the program and its tests", || {
-        // The tests start both programs, and the wheel contains the library; `cargo test` alone builds only the program
-        // of its own package. One command builds everything, since the C++ code of torch-sys keeps one core busy for a
-        // while.
+        // The tests start the program, and the wheel contains it; `cargo test` alone builds only the programs of its own
+        // package.
         let mut cargo = repo.cargo("build");
         step::run(
             cargo.args(["--release", "--workspace", "--lib", "--bins", "--tests"]),
@@ -200,13 +194,4 @@ fn simulator(repo: &Repo) -> Command {
     let mut cargo = repo.cargo("run");
     cargo.args(["--release", "--package", "xtask-sim", "--"]);
     cargo
-}
-
-fn with_libtorch(repo: &Repo) -> OsString {
-    let mut path = repo.libtorch.join("lib").into_os_string();
-    if let Some(others) = env::var_os("LD_LIBRARY_PATH").filter(|others| !others.is_empty()) {
-        path.push(":");
-        path.push(others);
-    }
-    path
 }

@@ -1,7 +1,7 @@
-//! Wheel with the programs and the Python package, to be installed by pip.
+//! Wheel with the program and the Python package, to be installed by pip.
 //!
-//! maturin makes it from `host/python/pyproject.toml`. It builds one library; the other native files of the wheel are
-//! built before, by the same Cargo in the same folder, and passed to maturin as data files.
+//! maturin makes it from `host/python/pyproject.toml`. It builds the extension; the other native files of the wheel are
+//! built before and passed to maturin as data files.
 
 use std::env;
 use std::ffi::OsString;
@@ -24,15 +24,12 @@ const SDK: &str = "pbg_plugin";
 /// Package that makes components of Python plugins, with the same version as in `host/python/pyproject.toml`.
 const COMPONENTIZE: &str = "componentize-py==0.25.1";
 
-/// Cargo package of the library with libtorch. Building it also builds everything that the other library consists of.
-pub(crate) const EXTENSION: &str = "pbg-python-torch";
-/// Name of the library with libtorch in Cargo's build folder, and in the package.
-const WITH_TORCH: (&str, &str) = ("libpbg_python_torch.so", "_native_torch.abi3.so");
+/// Folder of the bridges to libtorch in the package.
+const BRIDGES: &str = "torch_bridges";
 
 /// Builds everything and the wheel. `tested` also tests it; `pbg` also tests with models of PBG itself.
 pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     build::run(repo)?;
-    extension(repo)?;
     let wheel = pack(repo)?;
     println!("{}", wheel.display());
     if pbg {
@@ -47,37 +44,38 @@ pub(crate) fn run(repo: &Repo, tested: bool, pbg: bool) -> Result<()> {
     Ok(())
 }
 
-/// Builds the native library of the package with libtorch.
-fn extension(repo: &Repo) -> Result<()> {
-    let mut cargo = repo.cargo("build");
-    cargo.args(["--release", "--package", EXTENSION]);
-    step::run(&mut cargo, "see the compiler's message above")
-}
-
 /// Packs the built files into the wheel and returns its path.
 pub(crate) fn pack(repo: &Repo) -> Result<PathBuf> {
     let program = setup::maturin(repo)?;
     let folder = repo.target.join("wheel");
     remove(&folder)?;
     step::announce("packing the wheel");
-    let data = copy_data_files(repo, &repo.target.join("release"), Variants::All)?;
+    let data = copy_data_files(repo, &repo.bridges())?;
+    copy_program(&repo.program(), &data.join("scripts"))?;
     let mut maturin = repo.maturin(program, "build");
     maturin.args(["--quiet", "--release", "--compatibility", &platform(&data)?]);
     made_by(maturin, &folder)
 }
 
 /// Packs what was built for other machines into a wheel in `folder`, and returns its path. `built` has the program,
-/// without names of functions; `arrange` completes the command of maturin, which builds the extension.
+/// without names of functions, `bridges` those to libtorch; `arrange` completes the command of maturin, which builds the
+/// extension.
 pub fn pack_for_others(
     repo: &Repo,
-    built: &Path,
+    (built, bridges): (&Path, &Path),
     folder: &Path,
     arrange: impl FnOnce(&mut Command),
 ) -> Result<PathBuf> {
     let program = setup::maturin(repo)?;
     remove(folder)?;
-    copy_data_files(repo, built, Variants::WithoutLibtorch)?;
-    let mut maturin = repo.plain_maturin(program, "build");
+    let data = copy_data_files(repo, bridges)?;
+    let programs = data.join("scripts");
+    fs::create_dir_all(&programs)
+        .with_context(|| format!("cannot create {}", programs.display()))?;
+    let from = built.join("pbg-host");
+    fs::copy(&from, programs.join("pbg-host"))
+        .with_context(|| format!("cannot copy {}", from.display()))?;
+    let mut maturin = repo.maturin(program, "build");
     maturin.arg("--quiet");
     arrange(&mut maturin);
     made_by(maturin, folder)
@@ -94,42 +92,29 @@ fn made_by(mut maturin: Command, folder: &Path) -> Result<PathBuf> {
     made.with_context(|| format!("maturin has left no wheel in {}", folder.display()))
 }
 
-/// Which of the programs and extensions a wheel has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Variants {
-    /// Those with libtorch as well. Names of functions are still to be removed.
-    All,
-    /// Only those without libtorch.
-    WithoutLibtorch,
-}
-
-/// Fills the folder `data` of `host/python/pyproject.toml` with files that pip installs next to the package, and the
-/// programs in `built`. Returns the folder.
-fn copy_data_files(repo: &Repo, built: &Path, variants: Variants) -> Result<PathBuf> {
+/// Fills the folder `data` of `host/python/pyproject.toml` with files that pip installs next to the package: the SDK of
+/// plugins, and the bridges in `bridges`. Returns the folder.
+fn copy_data_files(repo: &Repo, bridges: &Path) -> Result<PathBuf> {
     // The path is relative to the manifest, independent of Cargo's build folder.
     let data = repo.root.join("target/wheel/data");
     remove(&data)?;
     let packages = data.join("platlib");
-    let package = packages.join(PACKAGE);
     // Orders that are Python functions use the same SDK as plugins in Python.
     let sdk = repo.root.join("plugins/sdk-python").join(SDK);
     copy_package(&sdk, &packages.join(SDK))?;
-    fs::create_dir_all(&package).with_context(|| format!("cannot create {}", package.display()))?;
-    let programs = data.join("scripts");
-    if variants == Variants::WithoutLibtorch {
-        fs::create_dir_all(&programs)
-            .with_context(|| format!("cannot create {}", programs.display()))?;
-        let from = built.join("pbg-host");
-        fs::copy(&from, programs.join("pbg-host"))
-            .with_context(|| format!("cannot copy {}", from.display()))?;
-        return Ok(data);
-    }
-    let (library, name) = WITH_TORCH;
-    stripped(&built.join(library), &package.join(name))?;
-    program(&built.join("pbg-host"), &programs)?;
-    // The script of the same name looks for libtorch and executes this program.
-    program(&built.join("pbg-host-torch"), &package.join("_bin"))?;
+    copy_bridges(bridges, &packages.join(PACKAGE).join(BRIDGES))?;
     Ok(data)
+}
+
+/// Copies the bridges in a folder, of which there may be none.
+pub fn copy_bridges(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {}", to.display()))?;
+    let entries = fs::read_dir(from).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.path().extension().is_some_and(|e| e == "so")) {
+        fs::copy(entry.path(), to.join(entry.file_name()))
+            .with_context(|| format!("cannot copy {}", entry.path().display()))?;
+    }
+    Ok(())
 }
 
 const SEE_ABOVE: &str = "see the messages above";
@@ -239,7 +224,7 @@ fn copy_package(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-fn program(from: &Path, folder: &Path) -> Result<()> {
+fn copy_program(from: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let to = folder.join(from.file_name().unwrap_or_default());
     stripped(from, &to)?;
@@ -258,8 +243,8 @@ fn stripped(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Returns the platform tag of what was built on this machine: that of the newest symbol of the C library in any of its
-/// programs and libraries. The extension that maturin builds has the same crates as the one with libtorch, and maturin
-/// refuses a tag that is too old for it.
+/// programs and libraries. The extension that maturin builds has the same crates as the program, and maturin refuses a
+/// tag that is too old for it.
 fn platform(data: &Path) -> Result<String> {
     let mut newest = None;
     for path in native_files(data)? {

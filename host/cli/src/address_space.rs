@@ -5,9 +5,8 @@
 //! number of arenas is an environment variable, which the library reads when a program starts.
 
 use std::env;
+use std::os::unix::process::CommandExt as _;
 use std::process::Command;
-
-use crate::libtorch_program;
 
 /// Environment variable with the maximum number of arenas of the C library (`mallopt(3)`).
 const ARENAS: &str = "MALLOC_ARENA_MAX";
@@ -20,6 +19,9 @@ pub(crate) fn limit_arenas() {
     }
     if let Ok(program) = env::current_exe() {
         // If the restart fails, the address space may still be sufficient.
-        let _failed = libtorch_program::exec(Command::new(program).env(ARENAS, "1"));
+        let mut again = Command::new(program);
+        again.arg0(env::args_os().next().unwrap_or_default());
+        again.args(env::args_os().skip(1)).env(ARENAS, "1");
+        let _failed = again.exec();
     }
 }

@@ -1,9 +1,8 @@
-//! The `pbg-host` program, with and without libtorch: parses the command line, calls the other crates and prints
-//! results.
+//! The `pbg-host` program: parses the command line, calls the other crates and prints results.
 //!
 //! Only this crate prints and decides exit codes. Modules, in reading order: the argument tree ([`arguments`]) with one
-//! module per command ([`commands`]), loading of the configuration ([`load`]), the switch to the program with libtorch
-//! ([`libtorch_program`]), the display of a run ([`progress`]), Ctrl-C ([`interrupt`]). Configurations, plugins and
+//! module per command ([`commands`]), loading of the configuration ([`load`]), loading libtorch where it is needed
+//! ([`libtorch`]), the display of a run ([`progress`]), Ctrl-C ([`interrupt`]). Configurations, plugins and
 //! failures are handled in `pbg_session`, which the Python package uses too.
 
 mod address_space;
@@ -16,7 +15,7 @@ mod commands;
 mod format;
 mod interrupt;
 mod interruptible_reader;
-mod libtorch_program;
+mod libtorch;
 mod limits;
 mod line_reader;
 mod load;

@@ -1,4 +1,4 @@
-//! The program `pbg-host`, which is linked without libtorch so that it starts quickly.
+//! The program `pbg-host`, which loads libtorch only where it is needed so that it starts quickly.
 
 fn main() {
     pbg_cli::main()

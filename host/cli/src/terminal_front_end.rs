@@ -7,7 +7,7 @@ use pbg_session::FrontEnd;
 use pbg_wasm::{CompilerProcess, LogSink};
 
 use crate::failure::Result;
-use crate::libtorch_program;
+use crate::libtorch;
 use crate::terminal::Terminal;
 
 impl FrontEnd for Terminal {
@@ -29,7 +29,7 @@ impl FrontEnd for Terminal {
     }
 
     fn require_libtorch(&self, what: &str, without: &str) -> Result<()> {
-        libtorch_program::exec_with_libtorch(what, without)
+        libtorch::load(what, without)
     }
 }
 

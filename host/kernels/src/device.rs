@@ -12,7 +12,7 @@ use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 
-use crate::error::{NotLinked, StepError, WorkerError};
+use crate::error::{LibtorchNotLoaded, StepError, WorkerError};
 pub use crate::score_function::{SMALLEST_SQUARE, ScoreFunction};
 pub use crate::step::execution::NO_ROUNDED_DISTANCES;
 pub use crate::step::executor::{SliceStages, StepBuffers, StepExecutor, side_and_other, train};
@@ -143,7 +143,7 @@ pub enum OpenError {
         /// Number of GPUs.
         count: u32,
     },
-    /// The program is linked without libtorch.
+    /// libtorch is not loaded.
     #[error("libtorch: {0}")]
-    NotLinked(#[from] NotLinked),
+    LibtorchNotLoaded(#[from] LibtorchNotLoaded),
 }

@@ -47,10 +47,10 @@ pub enum WorkerError {
     Tensor(String),
 }
 
-/// Error of a program that was linked without libtorch.
+/// Error of a process that has not loaded libtorch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this program is linked without it")]
-pub struct NotLinked;
+#[error("it is not loaded")]
+pub struct LibtorchNotLoaded;
 
 impl From<TransferError> for StepError {
     fn from(error: TransferError) -> Self {
@@ -61,14 +61,14 @@ impl From<TransferError> for StepError {
     }
 }
 
-impl From<NotLinked> for StepError {
-    fn from(error: NotLinked) -> Self {
+impl From<LibtorchNotLoaded> for StepError {
+    fn from(error: LibtorchNotLoaded) -> Self {
         WorkerError::from(error).into()
     }
 }
 
-impl From<NotLinked> for WorkerError {
-    fn from(error: NotLinked) -> Self {
+impl From<LibtorchNotLoaded> for WorkerError {
+    fn from(error: LibtorchNotLoaded) -> Self {
         Self::Tensor(error.to_string())
     }
 }

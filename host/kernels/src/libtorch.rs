@@ -1,8 +1,7 @@
 //! The interface to libtorch, which computes products of bfloat16 on the cores and the whole step on a GPU.
 //!
-//! Loading libtorch takes half a second of every start and as much memory as a small run, so nothing here is linked
-//! with it. A program that is linked with it registers it with [`install`] when it starts; code that needs it calls
-//! [`installed`].
+//! Loading libtorch takes half a second of every start and as much memory as a small run, so nothing here needs
+//! it. A program that has loaded it registers it with [`install`]; code that needs it calls [`installed`].
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -11,7 +10,7 @@ use pbg_core::model::Precision;
 use pbg_rows::spec::ModelSpec;
 
 use crate::device::{OpenDevice, OpenError};
-pub use crate::error::NotLinked;
+pub use crate::error::LibtorchNotLoaded;
 use crate::error::{StepError, WorkerError};
 
 /// The operations of libtorch that the kernels and benchmarks use.
@@ -120,6 +119,6 @@ pub fn install(libtorch: &'static dyn Libtorch) {
 ///
 /// # Errors
 /// When the program has registered none.
-pub fn installed() -> Result<&'static dyn Libtorch, NotLinked> {
-    INSTALLED.get().copied().ok_or(NotLinked)
+pub fn installed() -> Result<&'static dyn Libtorch, LibtorchNotLoaded> {
+    INSTALLED.get().copied().ok_or(LibtorchNotLoaded)
 }

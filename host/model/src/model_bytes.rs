@@ -36,7 +36,7 @@ pub fn program() -> (String, u64) {
     }
 }
 
-/// Whether libtorch is linked into this program; products of bfloat16 and GPUs need it.
+/// Returns whether this process has loaded libtorch; products of bfloat16 and GPUs need it.
 #[must_use]
 pub fn has_libtorch() -> bool {
     libtorch::installed().is_ok()

@@ -75,7 +75,7 @@ impl FrontEnd for Listener {
         Arc::new(|_, _, _| ())
     }
 
-    /// The package loads the extension with libtorch if a configuration needs it.
+    /// The package loads libtorch before it calls this extension, if a configuration needs it.
     fn require_libtorch(&self, _what: &str, _without: &str) -> Result<()> {
         Ok(())
     }

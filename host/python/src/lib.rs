@@ -14,6 +14,7 @@ mod events;
 mod front;
 mod function;
 mod index;
+mod libtorch;
 mod listed;
 mod map;
 mod missing;
@@ -31,14 +32,6 @@ use pyo3::prelude::*;
 /// The extension module `pbg_host._native`.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    fill(module)
-}
-
-/// Adds all classes and functions to `module`.
-///
-/// # Errors
-/// When Python is out of memory.
-pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     // The package says nothing while it copies; its functions return when they are done.
     pbg_session::object_stores::register(Box::new(|_| ()));
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -70,6 +63,7 @@ pub fn fill(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(function::build_project, module)?)?;
     module.add_function(wrap_pyfunction!(events::known_event, module)?)?;
     module.add_function(wrap_pyfunction!(events::metrics, module)?)?;
+    module.add_function(wrap_pyfunction!(libtorch::load_libtorch, module)?)?;
     module.add_function(wrap_pyfunction!(stored_run::report, module)?)?;
     module.add_function(wrap_pyfunction!(training::check, module)?)?;
     Ok(())

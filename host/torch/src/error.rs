@@ -70,6 +70,7 @@ mod tests {
 
     #[test]
     fn libtorch_says_what_happened_and_no_more() {
+        crate::load_found();
         let text = "CUDA out of memory. Tried to allocate 186.26 GiB. GPU 0 has a total capacity of 139.80 GiB of which 138 \
                     GiB is free. Of the allocated memory 12.00 MiB is allocated by PyTorch.\n\
                     Exception raised from malloc at /pytorch/c10/cuda/CUDACachingAllocator.cpp:1 (most recent call \

@@ -27,7 +27,7 @@ use pbg_formula::loss::DerivedLoss;
 use pbg_rows::optimizer::EPSILON;
 use tch::{TchError, Tensor};
 
-pub(super) use self::compiler::{CudaEvent, open};
+pub(super) use self::compiler::{CudaEvent, new_stream, open};
 use self::compiler::{DeviceKernel, Gpu, KernelArgument, KernelCompiler, LaunchSize, WARP};
 use self::loss_source::RowLayout;
 use super::device::TorchDevice;

@@ -88,6 +88,7 @@ mod tests {
 
     #[test]
     fn products_leave_what_lies_between_matrices() -> Result<(), TchError> {
+        crate::load_found();
         let number = |i: usize| bits(i as f32);
         let a: Vec<u16> = (0..2 * 6).map(number).collect();
         // The second factor: two matrices of 2 x 3, transposed.
@@ -123,6 +124,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "the matrices lie in their buffer")]
     fn matrices_that_reach_too_far_are_refused() {
+        crate::load_found();
         let a = [0; 6];
         let factor = HalfMatrices {
             bits: &a,

@@ -1,6 +1,7 @@
 //! Computations with libtorch: products of bfloat16 matrices on the CPU, and the training step on a GPU.
 //!
-//! This is the only crate that uses libtorch. A program that links it calls [`install`] when it starts.
+//! This is the only crate that uses libtorch. It is not linked with it: [`load`] finds and loads it ([`LibtorchPlace`])
+//! with the [`bridge`] for its version, once something needs it.
 //!
 //! On a GPU, a batch is trained with the same batch graph and stages as on the CPU, but a slice is as large as fits the
 //! device's memory well, and every node is a few operations of libtorch. Tables and parameters are resident on the
@@ -15,12 +16,14 @@
 //! gradients back. On a GPU, most operations other than products are kernels of this crate ([`fused`]): the loss, the
 //! operators that need no plugin, and the updates.
 
+mod bridge;
 mod device;
 mod distances;
 mod error;
 mod formula;
 mod fused;
 mod half;
+mod installation;
 mod library;
 mod one_thread;
 mod open_device;
@@ -53,18 +56,21 @@ use pbg_rows::spec::ModelSpec;
 
 pub use device::TorchDevice;
 use error::failed;
+pub use installation::{
+    BRIDGES, FOLDER, LibtorchPlace, LoadError, available, load, load_found, named,
+};
 use one_thread::on_this_thread;
 
-/// libtorch, linked into this program.
+/// libtorch, loaded into this process.
 #[derive(Clone, Copy, Debug)]
-struct LinkedLibtorch;
+struct LoadedLibtorch;
 
 /// Makes libtorch available to the kernels of this process.
-pub fn install() {
-    libtorch::install(&LinkedLibtorch);
+fn install() {
+    libtorch::install(&LoadedLibtorch);
 }
 
-impl Libtorch for LinkedLibtorch {
+impl Libtorch for LoadedLibtorch {
     fn multiply(
         &self,
         out: &mut [u16],

@@ -1,15 +1,14 @@
 //! libtorch's CUDA library, opened only when a GPU is used.
 //!
-//! The program is linked only with libtorch's CPU library, which needs no GPU. The CUDA library registers itself with
-//! it when it is opened. So it has to be opened with global symbols, and before libtorch is first asked about CUDA,
-//! since it remembers the answer.
+//! The program loads only libtorch's CPU library, which needs no GPU. The CUDA library registers itself with it when it
+//! is opened. So it has to be opened with global symbols, and before libtorch is first asked about CUDA, since it
+//! remembers the answer.
 
 #![expect(
     unsafe_code,
     reason = "a library runs code as it is opened, which the compiler cannot check"
 )]
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,19 +17,21 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use pbg_kernels::device::OpenError;
 use tch::TchError;
 
+use crate::installation::FOLDER;
+
 const CUDA: &str = "libtorch_cuda.so";
 const OTHER_HALF: &str = "libtorch_cpu.so";
 
-/// Returns the error for a library that cannot be opened. `tried` has a line for each path that was tried, with the
-/// system's message; `beside` is the folder of libtorch's CPU library.
-fn not_opened(tried: &str, beside: Option<&Path>) -> OpenError {
+/// Returns the error for a library that cannot be opened: `said` is the system's message, `beside` the folder of
+/// libtorch's CPU library.
+fn not_opened(said: &str, beside: Option<&Path>) -> OpenError {
     let folder = beside.map_or("the folder of libtorch_cpu.so".to_owned(), |folder| {
         folder.display().to_string()
     });
     OpenError::Library(format!(
-        "{CUDA}, the part of libtorch that computes on GPUs, cannot be opened; tried{tried}\n\
-         install torch 2.11.0 with its nvidia libraries (pip install torch==2.11.0) and link its torch/lib/{CUDA} \
-         into {folder}, or put its torch/lib into LD_LIBRARY_PATH"
+        "{CUDA}, the part of libtorch that computes on GPUs, cannot be opened: {said}\n\
+         if the PyTorch in {folder} is built without CUDA, install its build with CUDA (`pip install --force-reinstall` \
+         with the index of that build), or name the torch/lib of another PyTorch in {FOLDER}"
     ))
 }
 
@@ -77,44 +78,29 @@ pub(super) unsafe fn function<F: Copy>(name: &str) -> Result<F, TchError> {
         .map(|function| *function)
         .map_err(|error| {
             let cause = cause(&error);
-            TchError::Torch(format!("{CUDA} is not that of torch 2.11.0: {cause}"))
+            TchError::Torch(format!("{CUDA} lacks a function: {cause}"))
         })
 }
 
-/// Tries the folder of libtorch's CPU library, then the system's search path.
+/// Opens the library in the folder of libtorch's CPU library, with which it must be of one build.
 fn open_first() -> Result<Library, OpenError> {
     let beside = folder_of(OTHER_HALF);
-    let mut tried = String::new();
-    for path in candidates(beside.as_deref()) {
-        // SAFETY: opening runs libtorch's registration of its kernels, which may run at any time and on any thread. The
-        // handle lives as long as the program, so nothing that was registered ever dangles.
-        match unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) } {
-            Ok(library) => return Ok(library),
-            Err(error) => {
-                let (path, cause) = (path.display().to_string(), cause(&error));
-                // The loader's message begins with the path that it did not find, which may be another library.
-                let cause = cause.strip_prefix(&format!("{path}: ")).unwrap_or(&cause);
-                let _infallible = write!(tried, "\n  {path}: {cause}");
-            }
-        }
-    }
-    Err(not_opened(&tried, beside.as_deref()))
+    let path = candidate(beside.as_deref());
+    // SAFETY: opening runs libtorch's registration of its kernels, which may run at any time and on any thread. The
+    // handle lives as long as the program, so nothing that was registered ever dangles.
+    let opened = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_GLOBAL) };
+    opened.map_err(|error| not_opened(&cause(&error), beside.as_deref()))
 }
 
-/// Returns the paths to try. A link is resolved first: the libraries that the CUDA library needs are in the folder of
-/// its target.
-fn candidates(beside: Option<&Path>) -> Vec<PathBuf> {
-    let mut paths = Vec::new();
-    if let Some(folder) = beside {
-        let linked = folder.join(CUDA);
-        paths.push(fs::canonicalize(&linked).unwrap_or(linked));
-    }
-    paths.push(PathBuf::from(CUDA));
-    paths
+/// Returns the path of the library. A link is resolved: the libraries that the CUDA library needs are in the folder of
+/// its target. Without a folder, the system searches.
+fn candidate(beside: Option<&Path>) -> PathBuf {
+    let linked = beside.map_or_else(|| PathBuf::from(CUDA), |folder| folder.join(CUDA));
+    fs::canonicalize(&linked).unwrap_or(linked)
 }
 
 /// Returns the message of the system's loader.
-fn cause(error: &libloading::Error) -> String {
+pub(super) fn cause(error: &libloading::Error) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
@@ -135,11 +121,10 @@ mod tests {
 
     #[test]
     fn the_folder_of_libtorch_is_where_its_library_is() {
-        let _linked = tch::Tensor::from_slice(&[1.0_f32]);
+        crate::load_found();
         let folder = folder_of(OTHER_HALF).expect("libtorch is loaded");
         assert!(folder.join(OTHER_HALF).exists(), "{}", folder.display());
-        let paths = candidates(Some(&folder));
-        assert_eq!(paths.len(), 2);
-        assert_eq!(paths[1], Path::new(CUDA));
+        assert_eq!(candidate(Some(&folder)), folder.join(CUDA));
+        assert_eq!(candidate(None), Path::new(CUDA));
     }
 }

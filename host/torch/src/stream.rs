@@ -1,8 +1,8 @@
 //! CUDA stream over which partitions are copied to and from a GPU, separate from the stream of its kernels.
 //!
 //! The bindings of libtorch do not support streams. Its CUDA library has functions for them with C names and status
-//! codes, made for programs that are compiled separately (`torch/csrc/stable/c/shim.h` and
-//! `torch/csrc/inductor/aoti_torch/c/shim.h` of libtorch 2.11); this module calls them.
+//! codes, made for programs that are compiled separately (`torch/csrc/inductor/aoti_torch/c/shim.h` of libtorch); this
+//! module calls them. They take streams of CUDA's driver.
 //!
 //! Neither stream has to wait for the other on the device. The thread that copies a table waits for the copies before
 //! it passes the table on, and the last batch of a bucket is waited for before the bucket ends. So neither stream uses
@@ -21,11 +21,11 @@ use std::sync::{Mutex, PoisonError};
 use tch::{Device, TchError};
 
 use super::device::TorchDevice;
+use super::fused::new_stream;
 use super::library;
 
 /// Status of a call; 0 for success.
 type Status = c_int;
-type FromPool = unsafe extern "C" fn(bool, i32, *mut *mut c_void) -> Status;
 type NewGuard = unsafe extern "C" fn(*mut c_void, i32, *mut *mut c_void) -> Status;
 type DeleteGuard = unsafe extern "C" fn(*mut c_void) -> Status;
 
@@ -55,7 +55,7 @@ impl CopyStreamGuard {
             return Ok(None);
         };
         let index = index as i32;
-        let stream = stream(index)?;
+        let stream = stream(place, index)?;
         // SAFETY: the types are those of the functions' declarations.
         let (create, delete) = unsafe {
             (
@@ -84,22 +84,17 @@ impl Drop for CopyStreamGuard {
     }
 }
 
-/// Returns GPU `index`'s stream for copies. It is always the same one, since memory that libtorch keeps for reuse
+/// Returns the stream for copies of `place`, the GPU `index`. It is always the same one, since memory that libtorch keeps for reuse
 /// belongs to a stream.
-fn stream(index: i32) -> Result<Stream, TchError> {
+fn stream(place: TorchDevice, index: i32) -> Result<Stream, TchError> {
     static STREAMS: Mutex<BTreeMap<i32, Stream>> = Mutex::new(BTreeMap::new());
     let mut streams = STREAMS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(stream) = streams.get(&index) {
         return Ok(*stream);
     }
-    let name = "torch_get_cuda_stream_from_pool";
-    let mut stream = std::ptr::null_mut();
-    // SAFETY: the type is that of the function's declaration, and the stream is written to a place for it.
-    succeeded(name, unsafe {
-        library::function::<FromPool>(name)?(false, index, &raw mut stream)
-    })?;
-    streams.insert(index, Stream(stream));
-    Ok(Stream(stream))
+    let stream = Stream(new_stream(place)?);
+    streams.insert(index, stream);
+    Ok(stream)
 }
 
 fn succeeded(name: &str, status: Status) -> Result<(), TchError> {
@@ -115,6 +110,7 @@ mod tests {
 
     #[test]
     fn copies_in_main_memory_need_no_stream() {
+        crate::load_found();
         assert!(matches!(
             CopyStreamGuard::begin(TorchDevice::MAIN_MEMORY),
             Ok(None)
@@ -123,6 +119,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_had_where_there_is_a_gpu_and_an_error_elsewhere() {
+        crate::load_found();
         let begun = CopyStreamGuard::begin(TorchDevice::gpu(0));
         match TorchDevice::cuda(0) {
             Ok(_) => assert!(matches!(begun, Ok(Some(_)))),

@@ -183,7 +183,7 @@ pub fn open_device(resolved: &ResolvedConfig) -> Result<Option<Arc<dyn OpenDevic
     match resolved.settings().device {
         Device::Cpu => Ok(None),
         Device::Cuda(index) => libtorch::installed()
-            .map_err(OpenError::NotLinked)
+            .map_err(OpenError::LibtorchNotLoaded)
             .and_then(|libtorch| libtorch.open(index))
             .map(|place| Some(Arc::from(place)))
             .map_err(|source| RunError::Device {
@@ -210,7 +210,7 @@ pub fn check_supported(resolved: &ResolvedConfig, on_device: bool) -> Result<(),
     if on_device {
         let reason = match libtorch::installed() {
             Ok(libtorch) => libtorch.refusal(spec, execution.precision),
-            Err(error) => Some(OpenError::NotLinked(error).to_string()),
+            Err(error) => Some(OpenError::LibtorchNotLoaded(error).to_string()),
         };
         if resolved.config().storage == EmbeddingFormat::Bf16 {
             let reason = "embeddings are rounded on the CPU only";

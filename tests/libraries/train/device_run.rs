@@ -84,7 +84,7 @@ struct Ran {
 
 fn main_memory() -> Option<Arc<dyn OpenDevice>> {
     // The check of a model needs libtorch.
-    pbg_torch::install();
+    pbg_torch::load_found();
     Some(Arc::new(pbg_torch::TorchDevice::MAIN_MEMORY))
 }
 

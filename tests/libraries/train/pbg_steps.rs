@@ -235,18 +235,21 @@ fn two_steps_equal_pbg(at: Where) {
 
 #[test]
 fn two_steps_equal_pbg_in_every_configuration_at_any_slice_size() {
+    pbg_torch::load_found();
     two_steps_equal_pbg(Where::Cores);
 }
 
 /// Tests all of a device's computations except the device itself: its operations run in main memory.
 #[test]
 fn two_steps_of_a_device_equal_pbg_in_every_configuration_at_any_slice_size() {
+    pbg_torch::load_found();
     two_steps_equal_pbg(Where::Device(TorchDevice::MAIN_MEMORY));
 }
 
 /// The same on a GPU. Prints the reason if it is skipped without one; with `PBG_TEST_CUDA=1`, that is a failure.
 #[test]
 fn two_steps_on_a_gpu_equal_pbg_in_every_configuration_at_any_slice_size() {
+    pbg_torch::load_found();
     match TorchDevice::cuda(0) {
         Ok(place) => two_steps_equal_pbg(Where::Device(place)),
         Err(reason) => {

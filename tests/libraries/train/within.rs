@@ -262,7 +262,7 @@ const ON_CORES: With = With {
 
 fn main_memory() -> Arc<dyn OpenDevice> {
     // The check of a model needs libtorch.
-    pbg_torch::install();
+    pbg_torch::load_found();
     Arc::new(pbg_torch::TorchDevice::MAIN_MEMORY)
 }
 

@@ -1,4 +1,4 @@
-//! Check of the C++ compiler that builds the bindings of libtorch.
+//! Check of the C++ compiler that builds bridges to libtorch.
 
 use std::env;
 use std::ffi::OsString;

@@ -45,19 +45,23 @@ const STAMP: (&str, &str) = (
     "torch 2.11.0, nvidia-cuda-runtime 13.0.96, nvidia-cuda-cupti 13.0.85; layout 1\n",
 );
 
-/// Installs libtorch into `repo.libtorch`, unless it is complete or provided by the user.
-pub(crate) fn install(repo: &Repo) -> Result<()> {
+/// First two numbers of the version of the wheel.
+const VERSION: (u32, u32) = (2, 11);
+
+/// Installs libtorch into `repo.libtorch`, unless it is complete or provided by the user. Returns the first two numbers
+/// of its version.
+pub(crate) fn install(repo: &Repo) -> Result<(u32, u32)> {
     let to = &repo.libtorch;
     if !repo.owns_libtorch() {
         step::announce(&format!("using the libtorch of LIBTORCH={}", to.display()));
-        return Ok(());
+        return version(to);
     }
     if fs::read_to_string(to.join(STAMP.0)).is_ok_and(|stamp| stamp == STAMP.1) {
-        return Ok(());
+        return Ok(VERSION);
     }
     ensure!(
         cfg!(all(target_os = "linux", target_arch = "x86_64")),
-        "libtorch is only installed on x86-64 Linux\nwhat to do: set LIBTORCH to the folder of a libtorch 2.11"
+        "libtorch is only installed on x86-64 Linux\nwhat to do: set LIBTORCH to the folder of a libtorch with its headers"
     );
 
     let wheels = repo.deps.join("wheels");
@@ -70,7 +74,29 @@ pub(crate) fn install(repo: &Repo) -> Result<()> {
     let partial = repo.deps.join("libtorch.partial");
     unpack(&wheels, &partial)?;
     replace(&partial, to)?;
-    fs::remove_dir_all(&wheels).with_context(|| format!("cannot remove {}", wheels.display()))
+    fs::remove_dir_all(&wheels).with_context(|| format!("cannot remove {}", wheels.display()))?;
+    Ok(VERSION)
+}
+
+/// Headers that may have the version of a libtorch.
+const HEADERS: [&str; 2] = [
+    "include/torch/headeronly/version.h",
+    "include/torch/csrc/api/include/torch/version.h",
+];
+
+/// Reads the first two numbers of the version of a libtorch.
+fn version(libtorch: &Path) -> Result<(u32, u32)> {
+    let texts = HEADERS.map(|header| fs::read_to_string(libtorch.join(header)));
+    let number = |name: &str| {
+        let mut lines = texts.iter().flatten().flat_map(|text| text.lines());
+        let found = lines.find_map(|line| {
+            line.strip_prefix("#define TORCH_VERSION_")?
+                .strip_prefix(name)
+        });
+        found?.trim().parse().ok()
+    };
+    let numbers = number("MAJOR").zip(number("MINOR"));
+    numbers.with_context(|| format!("{} has no headers of libtorch", libtorch.display()))
 }
 
 fn unpack(wheels: &Path, to: &Path) -> Result<()> {
@@ -87,10 +113,7 @@ fn unpack(wheels: &Path, to: &Path) -> Result<()> {
             )
         })?;
     }
-    // For `-ltorch`, the linker uses the CPU library.
-    let script = to.join("lib/libtorch.so");
-    fs::write(&script, "INPUT ( -ltorch_cpu )\n")
-        .with_context(|| format!("cannot write {}", script.display()))
+    Ok(())
 }
 
 /// Completes the installation: writes the stamp last and then renames the folder, so that an interruption leaves either

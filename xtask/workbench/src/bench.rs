@@ -175,7 +175,7 @@ fn prepare(repo: &Repo, args: &VsPbgArgs, folder: &Path) -> Result<()> {
         step::announce("generating a graph");
         for (seed, (set, edges)) in SETS.iter().zip([272_115, 1000, 1000]).enumerate() {
             let out = folder.join(format!("{set}.txt"));
-            let mut command = Command::new(repo.program());
+            let mut command = repo.run_program();
             command.args(["generate", "--entities", "14541", "--relations", "237"]);
             command.args(["--edges", &edges.to_string(), "--seed", &seed.to_string()]);
             step::run(command.arg("--out").arg(out), "see the message above")?;
@@ -279,7 +279,7 @@ fn run_ours(repo: &Repo, args: &VsPbgArgs, folder: &Path) -> Result<BenchResult>
         keys.into_iter().flat_map(|key| ["--set".to_owned(), key])
     };
     let command = |name: &str| {
-        let mut command = Command::new(repo.program());
+        let mut command = repo.run_program();
         command.arg(name);
         command
     };

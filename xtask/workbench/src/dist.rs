@@ -5,6 +5,7 @@
 //! wheel promises ([`target`]). `docs/releases.md` says what a release consists of.
 
 mod archive;
+mod bridges;
 mod sbom;
 mod target;
 mod trial;
@@ -92,14 +93,15 @@ fn build_for(
     fs::write(&list_path, &list)
         .with_context(|| format!("cannot write {}", list_path.display()))?;
     step::announce(&format!("packing {name}.tar.gz"));
-    let archive = archive::pack(repo, &program, &name, &list, folder)?;
+    let bridges = bridges::build(repo, target)?;
+    let archive = archive::pack(repo, (&program, &bridges), &name, &list, folder)?;
 
     step::announce(&format!(
         "building the extension, and packing the wheel {}",
         target.tag()
     ));
     let staged = zig.cross.join("wheel");
-    let wheel = wheel::pack_for_others(repo, &program, &staged, |maturin| {
+    let wheel = wheel::pack_for_others(repo, (&program, &bridges), &staged, |maturin| {
         zig.arrange(maturin, target);
         maturin.args(["--locked", "--auditwheel", "skip", "--sbom-include"]);
         maturin.arg(&list_path);

@@ -84,8 +84,8 @@ fn collect_files(repo: &Repo, folder: &Path, tests: &[(PathBuf, &str)]) -> Resul
         fs::remove_dir_all(folder)
             .with_context(|| format!("cannot remove {}", folder.display()))?;
     }
-    let program = repo.target.join("release/pbg-host-torch");
-    stripped(&program, &folder.join("bin/pbg-host"))?;
+    stripped(&repo.program(), &folder.join("bin/pbg-host"))?;
+    xtask::wheel::copy_bridges(&repo.bridges(), &folder.join("torch-bridges"))?;
     for (program, name) in tests {
         stripped(program, &folder.join("tests").join(name))?;
     }
@@ -138,7 +138,7 @@ fn pack(folder: &Path, file: &Path) -> Result<()> {
     let bytes = fs::metadata(file).with_context(|| format!("{} is gone", file.display()))?;
     ensure!(bytes.len() > 0, "{} is empty", file.display());
     println!(
-        "{}, {} MiB. On the machine with the GPU, which needs Python with torch 2.11.0, run:\n    tar xf {0} && gpu/run.sh",
+        "{}, {} MiB. On the machine with the GPU, which needs Python with torch 2.11, run:\n    tar xf {0} && gpu/run.sh",
         file.display(),
         bytes.len() >> 20
     );

@@ -243,7 +243,7 @@ fn products_of_bf16_are_shared_too() {
         // This processor has nothing to compare.
         return;
     }
-    pbg_torch::install();
+    pbg_torch::load_found();
     let spec = model(
         true,
         true,

@@ -6,9 +6,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from . import _native
 from ._config import ConfigLike, config_of
 from ._functions import PluginLike, natives, sorted_out
-from ._load import native_for
+from ._load import load_torch_for
 
 
 def check(
@@ -22,7 +23,7 @@ def check(
     them: `memory`, `disk`, `execution` and `slices`. Nothing is started."""
     named, functions = sorted_out(plugins)
     checked = config_of(config, keys)
-    module, native = native_for(checked._native)
-    own = natives(functions, module, checked)
-    report: dict[str, Any] = json.loads(module.check(native, named, own))
+    load_torch_for(checked._native)
+    own = natives(functions, checked)
+    report: dict[str, Any] = json.loads(_native.check(checked._native, named, own))
     return report

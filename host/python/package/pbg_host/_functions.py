@@ -72,7 +72,7 @@ class Function:
     def _of_function(self) -> Any:
         raise NotImplementedError
 
-    def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Native:
+    def native(self, given: Mapping[str, Any] | None = None) -> Native:
         """Returns the strategy as an object of the host; `given` are parameters from a configuration."""
         raise NotImplementedError
 
@@ -193,7 +193,7 @@ def sorted_out(
 
 
 def natives(
-    functions: Mapping[Kind, Function], module: Any, config: Mapping[str, Any]
+    functions: Mapping[Kind, Function], config: Mapping[str, Any]
 ) -> tuple[Native | None, Native | None, Native | None]:
     """Returns the order, the loss and the operator as objects of the host, with their parameters from the
     configuration."""
@@ -209,7 +209,7 @@ def natives(
                 given.setdefault("margin", margin)
             else:
                 _warn(f"margin: the loss {function.name} {function.version} has no such parameter")
-        return function.native(module, given)
+        return function.native(given)
 
     return native("order"), native("loss"), native("operator")
 

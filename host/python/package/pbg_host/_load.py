@@ -1,27 +1,21 @@
-"""Loads the native half of the package: the extension without libtorch, or the one with it where a run needs it."""
+"""Prepares the native half of the package, and loads libtorch where a run needs it."""
 
 from __future__ import annotations
 
-import ctypes
-import functools
-import importlib
 import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
 
 from . import _native, errors
 
-if TYPE_CHECKING:
-    from ._native import Config as NativeConfig
-
-TORCH = "2.11.0"
-"""Version of PyTorch with whose libtorch the extension was built."""
+BRIDGES = Path(__file__).with_name("torch_bridges")
+"""Folder of the bridges to libtorch, one for each version of PyTorch that the package can use."""
 
 # A plugin is compiled in a separate process: a Python interpreter that loads only the extension, from its file.
 _COMPILE = """
@@ -43,63 +37,66 @@ _start(_native)
 
 
 class TorchError(errors.SystemRefusedError):
-    """PyTorch is not installed in the version that half precision and GPUs need."""
+    """PyTorch is not installed in a version that half precision and GPUs can use."""
 
 
-def torch_folder(
-    needed: str = "half precision and GPUs need", without: str = 'fp32 on "cpu" does not need it'
-) -> Path:
-    """Returns the folder of the libraries of the installed PyTorch, which must have the version `TORCH`. Error
-    messages begin with `needed`, and name `without` as the alternative."""
-    if importlib.util.find_spec("._native_torch", __package__) is None:
+def torch_versions() -> list[tuple[int, int]]:
+    """Returns the first two numbers of the versions of PyTorch that the package can use, oldest first."""
+    names = (path.stem.removeprefix("torch-").split(".") for path in BRIDGES.glob("torch-*.so"))
+    return sorted((int(major), int(minor)) for major, minor in names)
+
+
+def torch_requirement(versions: list[tuple[int, int]]) -> tuple[str, str]:
+    """Returns the requirement of pip for PyTorch in one of `versions`, and the words for them; oldest first."""
+    (major, minor), newest = versions[0], versions[-1]
+    oldest = f"{major}.{minor}"
+    if len(versions) == 1:
+        return f"torch=={oldest}.*", f"version {oldest}"
+    return f"torch>={oldest},<{newest[0]}.{newest[1] + 1}", f"versions {oldest} to {newest[0]}.{newest[1]}"
+
+
+def torch_folder() -> Path:
+    """Returns the folder of the libraries of the installed PyTorch, which must have a version with a bridge."""
+    versions = torch_versions()
+    if not versions:
         raise TorchError(
-            f"{needed} libtorch, without which this wheel was built",
-            help=f"build one with `cargo xtask wheel` from a clone, on Linux, x86-64; {without}",
+            "this wheel has no bridges to libtorch",
+            help="wheels for Linux, x86-64, have them; `cargo xtask wheel` builds one from a clone",
         )
+    requirement, usable = torch_requirement(versions)
+    install = f"pip install '{requirement}'"
     try:
         version = importlib.metadata.version("torch")
     except importlib.metadata.PackageNotFoundError:
+        raise TorchError("libtorch comes with PyTorch, which is not installed", help=install) from None
+    # What lies between two releases, such as 2.11.0a0+git, may have the interface of neither.
+    numbers = re.fullmatch(r"(\d+)\.(\d+)(\.\d+)*(\+.*)?", version)
+    if numbers is None or (int(numbers[1]), int(numbers[2])) not in versions:
         raise TorchError(
-            f"{needed} libtorch, which comes with PyTorch, but PyTorch is not installed",
-            help=f"pip install 'pbg-host[torch]', which is torch=={TORCH}; {without}",
-        ) from None
-    if version.partition("+")[0] != TORCH:
-        raise TorchError(
-            f"{needed} the libtorch of PyTorch {TORCH}, but {version} is installed",
-            help=f"pip install 'torch=={TORCH}'; {without}",
+            f"PyTorch {version} is installed, and this package can use {usable}", help=install
         )
     spec = importlib.util.find_spec("torch")
     folders = spec.submodule_search_locations if spec is not None else None
     if not folders:
-        raise TorchError("the installed PyTorch has no folder", help=f"pip install 'torch=={TORCH}'")
+        raise TorchError(
+            "the installed PyTorch has no folder", help=f"{install} --force-reinstall"
+        )
     return Path(folders[0]) / "lib"
 
 
-@functools.cache
-def native_torch() -> Any:
-    """Returns the extension with libtorch."""
-    folder = torch_folder()
-    try:
-        # The extension needs these libraries, and uses those that are already loaded.
-        for name in ("libc10.so", "libtorch_cpu.so"):
-            ctypes.CDLL(str(folder / name), mode=ctypes.RTLD_GLOBAL)
-        module = importlib.import_module("._native_torch", __package__)
-    except (ImportError, OSError) as error:
-        raise TorchError(
-            f"the libtorch in {folder} cannot be loaded",
-            causes=[str(error)],
-            help=f"pip install --force-reinstall 'torch=={TORCH}'",
-        ) from error
-    _start(module)
-    return module
-
-
-def native_for(config: NativeConfig) -> tuple[Any, Any]:
-    """Returns the extension that `config` needs, and the configuration as an object of that extension."""
+def load_torch_for(config: _native.Config) -> None:
+    """Loads libtorch if `config` needs it, for half precision or a GPU."""
     if not config.needs_libtorch:
-        return _native, config
-    module = native_torch()
-    return module, module.Config.from_toml(config.to_toml())
+        return
+    try:
+        _native.load_libtorch(torch_folder(), BRIDGES)
+    except errors.SystemRefusedError as error:
+        raise TorchError(
+            "half precision and GPUs need libtorch",
+            causes=[error.message, *error.causes],
+            help=(error.help or "reinstall PyTorch (pip install --force-reinstall torch)")
+            + '; fp32 on "cpu" does not need it',
+        ) from error
 
 
 def as_json(value: object) -> str:

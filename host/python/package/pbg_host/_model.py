@@ -20,7 +20,7 @@ from ._config import Config, ConfigLike
 from ._dataset import names_in
 from ._frames import Frame, frame_of, rows_frame
 from ._listed import Listed, blocks_of
-from ._load import as_json, native_for
+from ._load import as_json, load_torch_for
 from .errors import DataError, UsageError, _warn
 
 if TYPE_CHECKING:
@@ -80,8 +80,8 @@ class Model:
         self.config: Config = Config.trained(source, checkpoint=checkpoint, best=best, **keys)
         """The configuration of the model."""
         self._is_best = best
-        module, native = native_for(self.config._native)
-        self._native = module.Model(native)
+        load_torch_for(self.config._native)
+        self._native = _native.Model(self.config._native)
         self._opened: dict[str, Any] = json.loads(self._native.manifest())
         self._manifest: dict[str, Any] = self._opened["manifest"]
 

@@ -1,4 +1,4 @@
-"""The native half of the package: `host/python/src`. `_native_torch` has the same functions with libtorch."""
+"""The native half of the package: `host/python/src`."""
 
 import os
 from collections.abc import Callable
@@ -16,6 +16,7 @@ __version__: str
 
 def start(program: Path, arguments: list[str]) -> None: ...
 def compile_for_parent() -> None: ...
+def load_libtorch(libraries: Path, bridges: Path) -> None: ...
 
 class Config:
     @staticmethod

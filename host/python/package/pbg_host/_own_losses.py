@@ -35,7 +35,7 @@ class LossFunction(Function):
         """Computes the loss of one positive with its negatives, in Python: for inspection and plots."""
         return float(interpret.evaluate(self._instance(), positive, negatives))
 
-    def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Any:
+    def native(self, given: Mapping[str, Any] | None = None) -> Any:
         loss = self._instance(given)
 
         def told() -> Any:
@@ -49,7 +49,7 @@ class LossFunction(Function):
         ) -> Any:
             return answered(lambda: updated(loss, pbg_plugin.Progress(*progress), values), run)
 
-        return module.FunctionLoss(
+        return _native.FunctionLoss(
             self.name, self.version, self._sha256(), lambda: answered(told), changed
         )
 

@@ -47,10 +47,10 @@ class OperatorFunction(Function):
     def formula(self, **parameters: Any) -> str:
         """Returns the formula as a text for the table `formulas` of a configuration, with these parameters of the
         class. A configuration whose relations have this operator contains it already."""
-        text: str = self.native(given=parameters).formula()
+        text: str = self.native(parameters).formula()
         return text
 
-    def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Any:
+    def native(self, given: Mapping[str, Any] | None = None) -> Any:
         operator = self._instance(given)
 
         def told() -> Any:
@@ -59,7 +59,7 @@ class OperatorFunction(Function):
             outputs = (formula.outputs, formula.lhs_outputs)
             return nodes, outputs, list(formula.vectors.items())
 
-        return module.FunctionOperator(
+        return _native.FunctionOperator(
             self.name, self.version, self._sha256(), lambda: answered(told)
         )
 

@@ -31,7 +31,7 @@ class OrderFunction(Function):
         """Returns the plan of a grid, which is a `pbg_plugin.Pass`."""
         return self._instance().plan(grid)
 
-    def native(self, module: Any = _native, given: Mapping[str, Any] | None = None) -> Any:
+    def native(self, given: Mapping[str, Any] | None = None) -> Any:
         order = self._instance(given)
 
         def plan(text: str, run: tuple[int, int, int]) -> Any:
@@ -44,7 +44,7 @@ class OrderFunction(Function):
                 run,
             )
 
-        return module.FunctionOrder(self.name, self.version, self._sha256(), plan, pick)
+        return _native.FunctionOrder(self.name, self.version, self._sha256(), plan, pick)
 
 
 class _Function(pbg_plugin.Order):

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
+from . import _native
 from ._config import Config, ConfigLike, config_of
 from ._functions import PluginLike, natives, sorted_out
-from ._load import native_for
+from ._load import load_torch_for
 from ._progress import Bar, is_watched, say
 from .errors import InterruptedRunError, UsageError
 
@@ -115,9 +116,10 @@ class Training:
         """The configuration that is trained."""
         self.result: TrainResult | None = None
         """The result, once the run has ended."""
-        module, native = native_for(self.config._native)
-        own = natives(functions, module, self.config)
-        self._native = module.Training(
+        native = self.config._native
+        load_torch_for(native)
+        own = natives(functions, self.config)
+        self._native = _native.Training(
             native, named, own, allow_plugin_change, allow_data_change
         )
         _running.add(self)

@@ -52,7 +52,7 @@ def compare(
         orders, partitions, rhs_partitions, buffer, seeds, entities, edges, dimension, rates
     )
     native = _where(config, keys, partitions)
-    functions = [order.native(_native) for order in orders if isinstance(order, OrderFunction)]
+    functions = [order.native() for order in orders if isinstance(order, OrderFunction)]
     comparison = json.loads(_native.compare_orders(native, as_json(setting), functions))
     rows: list[dict[str, Any]] = []
     for case in comparison["cases"]:
@@ -85,7 +85,7 @@ def plan(
         [order], partitions, rhs_partitions, buffer, [seed], entities, edges, dimension, None
     )
     native = _where(config, keys, partitions)
-    function = order.native(_native) if isinstance(order, OrderFunction) else None
+    function = order.native() if isinstance(order, OrderFunction) else None
     planned = json.loads(_native.plan_order(native, as_json(setting), function))
     lhs, rhs, count = (list(column) for column in zip(*planned["plan"]))
     return frame_of({"lhs": lhs, "rhs": rhs, "edges": count}, frame)

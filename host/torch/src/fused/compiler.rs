@@ -17,6 +17,8 @@ use crate::error::message_of;
 
 /// Flag of an event that records no time.
 const DISABLE_TIMING: c_uint = 2;
+/// Flag of a stream that does not wait for the null stream.
+const NON_BLOCKING: c_uint = 1;
 /// Numbers of the attributes that hold a GPU's compute capability.
 const MAJOR: c_int = 75;
 const MINOR: c_int = 76;
@@ -324,10 +326,27 @@ pub(crate) fn open(place: TorchDevice) -> Result<(), OpenError> {
     opened.map_err(|error| {
         OpenError::Library(format!(
             "kernels for GPUs cannot be compiled: {}\n\
-             install torch 2.11.0 with its nvidia libraries (pip install torch==2.11.0)",
+             install PyTorch's build with CUDA, which brings them",
             message_of(&error)
         ))
     })
+}
+
+/// Creates a stream on the GPU `place` that does not wait for the stream of libtorch's operations, and exists until the
+/// process ends.
+///
+/// # Errors
+/// When the driver fails, or `place` is not a GPU.
+pub(crate) fn new_stream(place: TorchDevice) -> Result<*mut c_void, TchError> {
+    let no_gpu = || TchError::Torch("streams are for GPUs only".to_owned());
+    let gpu = Gpu::new(place)?.ok_or_else(no_gpu)?;
+    let mut stream = ptr::null_mut();
+    // SAFETY: the stream is written to a place for it.
+    gpu.in_context(|| unsafe {
+        let status = (gpu.functions.create_stream)(&raw mut stream, NON_BLOCKING);
+        succeeded("cuStreamCreate", status)
+    })?;
+    Ok(stream)
 }
 
 /// An event on a GPU's stream, for instance the end of a copy.

@@ -223,6 +223,7 @@ fn cases() -> Vec<(&'static str, ModelSpec, bool)> {
 
 #[test]
 fn steps_with_kernels_are_those_with_libtorch() {
+    crate::load_found();
     let loss = softmax();
     let mut kernels = Some(CudaKernels::on_core().expect("the kernels compile"));
     for (what, spec, is_shared) in cases() {

@@ -11,7 +11,7 @@ use xtask::step;
 
 /// Returns the program with the words of `arguments`.
 pub(super) fn pbg_host(repo: &Repo, arguments: &str) -> Command {
-    let mut command = Command::new(repo.program());
+    let mut command = repo.run_program();
     command.current_dir(&repo.root);
     command.args(arguments.split_whitespace());
     command

@@ -170,7 +170,7 @@ impl PbgHostBench<'_> {
     }
 
     fn command(&self, name: &str, epochs: u32) -> Command {
-        let mut command = Command::new(self.repo.program());
+        let mut command = self.repo.run_program();
         let config = self.repo.root.join(self.args.config.path());
         command.arg(name).arg(config).args(self.keys(epochs));
         command

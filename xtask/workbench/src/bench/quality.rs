@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -123,7 +123,7 @@ struct EdgeFiles {
 /// Generates a graph with a structure to learn: relations lead from group to group.
 fn generate_planted_graph(repo: &Repo, folder: &Path) -> Result<EdgeFiles> {
     let all = folder.join("planted.tsv");
-    let mut generate = Command::new(repo.program());
+    let mut generate = repo.run_program();
     generate.args(["generate", "--entities", "20000", "--edges", "400000"]);
     generate.args(["--relations", "40", "--groups", "1000", "--seed", "1"]);
     step::run(generate.arg("--out").arg(&all), "see the message above")?;
@@ -160,7 +160,7 @@ fn wordnet(repo: &Repo) -> EdgeFiles {
 fn configurations(repo: &Repo, folder: &Path, all: bool) -> Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for preset in PRESETS {
-        let mut command = Command::new(repo.program());
+        let mut command = repo.run_program();
         command.args(["config", "new", "--preset", preset]);
         let text = step::output(&mut command, "see the message above")?;
         let path = folder.join(format!("{preset}.toml"));
@@ -203,7 +203,7 @@ fn measure(
     ];
     keys.extend(epochs.map(|epochs| format!("num_epochs={epochs}")));
     let command = |name: &str| {
-        let mut command = Command::new(repo.program());
+        let mut command = repo.run_program();
         command.arg(name).arg(config);
         command.args(keys.iter().flat_map(|key| ["--set", key]));
         command

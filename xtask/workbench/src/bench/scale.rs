@@ -148,7 +148,7 @@ operator = "complex_diagonal"
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(self.repo.program());
+        let mut command = self.repo.run_program();
         command.args(arguments).current_dir(&self.folder);
         command
     }

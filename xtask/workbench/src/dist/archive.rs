@@ -9,18 +9,20 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use sha2::{Digest as _, Sha256};
 use xtask::repo::Repo;
-use xtask::step;
+use xtask::{step, wheel};
 
 /// Files of the repository that an archive has.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// Folder of the bridges to libtorch, in which the program looks for them.
+const BRIDGES: &str = "torch-bridges";
 /// Name of the list of packages in an archive.
 const LIST: &str = "pbg-host.cdx.json";
 
-/// Packs the program in `built`, the standard plugins and the list of packages into `NAME.tar.gz` in `folder`, and
-/// returns its path. The same files give the same bytes.
+/// Packs the program in `built`, the bridges to libtorch, the standard plugins and the list of packages into
+/// `NAME.tar.gz` in `folder`, and returns its path. The same files give the same bytes.
 pub(super) fn pack(
     repo: &Repo,
-    built: &Path,
+    (built, bridges): (&Path, &Path),
     name: &str,
     list: &str,
     folder: &Path,
@@ -30,6 +32,7 @@ pub(super) fn pack(
     let inside = staged.join(name);
     create(&inside.join("plugins"))?;
     copy(&built.join("pbg-host"), &inside.join("pbg-host"))?;
+    wheel::copy_bridges(bridges, &inside.join(BRIDGES))?;
     for document in DOCUMENTS {
         copy(&repo.root.join(document), &inside.join(document))?;
     }
@@ -86,12 +89,17 @@ fn check_listing(listing: &str, name: &str) -> Result<()> {
             .and_then(|rest| rest.strip_prefix('/'));
         files.insert(inside.with_context(|| format!("{path} is not in the folder {name}"))?);
     }
-    let plugins: BTreeSet<_> = files
+    let plugins: BTreeSet<&str> = files
         .iter()
         .copied()
         .filter(|file| file.starts_with("plugins/"))
         .collect();
     ensure!(!plugins.is_empty(), "has no plugins");
+    let is_bridge = |file: &&str| {
+        let name = file.strip_prefix(BRIDGES);
+        name.is_some_and(|name| name.starts_with("/torch-") && name.ends_with(".so"))
+    };
+    files.retain(|file| !is_bridge(file));
     let expected: BTreeSet<_> = DOCUMENTS.into_iter().chain(["pbg-host", LIST]).collect();
     let others: BTreeSet<_> = files.difference(&plugins).copied().collect();
     ensure!(others == expected, "has {others:?} instead of {expected:?}");
@@ -148,11 +156,12 @@ mod tests {
         create(&repo.target.join("plugins")).unwrap();
         fs::write(repo.target.join("plugins/softmax.wasm"), "wasm").unwrap();
         fs::write(built.join("pbg-host"), "program").unwrap();
+        fs::write(built.join("torch-2.9.so"), "bridge").unwrap();
         let name = "pbg-host-1.2.3-here";
         let archives = ["a", "b"].map(|folder| {
             let folder = scratch.path().join(folder);
             create(&folder).unwrap();
-            let archive = pack(&repo, &built, name, "{}\n", &folder).unwrap();
+            let archive = pack(&repo, (&built, &built), name, "{}\n", &folder).unwrap();
             // A file of another release.
             fs::write(folder.join("old.tar.gz"), "old").unwrap();
             write_sums(&folder, &[format!("{name}.tar.gz")]).unwrap();
@@ -178,7 +187,14 @@ mod tests {
             .collect();
         check_listing(&complete.join("\n"), "name").unwrap();
         check_listing(&complete.join("\n"), "other").unwrap_err();
-        for extra in ["name/target/x", "name/plugins/x.py", "../name/README.md"] {
+        let bridge = format!("{}\nname/{BRIDGES}/torch-2.9.so", complete.join("\n"));
+        check_listing(&bridge, "name").unwrap();
+        for extra in [
+            "name/target/x",
+            "name/torch-bridges/x.so",
+            "name/plugins/x.py",
+            "../name/README.md",
+        ] {
             check_listing(&format!("{}\n{extra}", complete.join("\n")), "name").unwrap_err();
         }
         for missing in 0..complete.len() {

@@ -20,6 +20,10 @@ pub(crate) enum DistTarget {
 
 /// The newest C library whose symbols a release may use.
 pub(super) const GLIBC: SystemVersion = SystemVersion(2, 28);
+/// The newest version behind `GLIBCXX_3.` that a bridge to libtorch may use, that of GCC 5; PyTorch needs a newer one.
+const LIBSTDCXX: SystemVersion = SystemVersion(4, 21);
+/// The C++ library, which bridges to libtorch need, and nothing else.
+const CPP_LIBRARY: &str = "libstdc++.so.6";
 /// The oldest macOS on which a release runs.
 pub(super) const MACOS: SystemVersion = SystemVersion(11, 0);
 
@@ -78,7 +82,19 @@ impl DistTarget {
     fn check_needs(self, file: &Path, needs: Needs) -> Result<SystemVersion> {
         let shown = file.display();
         let (version, limit, libraries) = match (self, needs) {
-            (Self::X86_64 | Self::Aarch64, Needs::Linux { glibc, libraries }) => {
+            (
+                Self::X86_64 | Self::Aarch64,
+                Needs::Linux {
+                    glibc,
+                    libstdcxx,
+                    libraries,
+                },
+            ) => {
+                ensure!(
+                    libstdcxx <= Some(LIBSTDCXX),
+                    "{shown} needs GLIBCXX_3.{} of the C++ library, newer than GLIBCXX_3.{LIBSTDCXX}",
+                    libstdcxx.unwrap_or(LIBSTDCXX)
+                );
                 let version = glibc.unwrap_or(SystemVersion(2, 17));
                 (version, GLIBC, libraries)
             }
@@ -90,10 +106,13 @@ impl DistTarget {
             "{shown} needs version {version} of the system, but {} promises {limit}",
             self.tag()
         );
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let is_bridge = name.starts_with("torch-") && name.ends_with(".so");
         let everywhere = |name: &String| match self {
             Self::Macos => MACOS_LIBRARIES
                 .iter()
                 .any(|folder| name.starts_with(folder)),
+            _ if is_bridge && name == CPP_LIBRARY => true,
             // The extension itself has a name as well.
             _ => LINUX_LIBRARIES.contains(&name.as_str()),
         };
@@ -116,6 +135,7 @@ mod tests {
     fn linux(minor: u32, library: &str) -> Needs {
         Needs::Linux {
             glibc: Some(SystemVersion(2, minor)),
+            libstdcxx: None,
             libraries: vec!["libc.so.6".to_owned(), library.to_owned()],
         }
     }
@@ -138,6 +158,17 @@ mod tests {
         assert!(newer.to_string().contains("needs version 2.34"), "{newer}");
         let other = check(DistTarget::X86_64, linux(28, "libstdc++.so.6")).unwrap_err();
         assert!(other.to_string().contains("libstdc++"), "{other}");
+        let bridge = |libstdcxx| {
+            let needs = Needs::Linux {
+                glibc: Some(SystemVersion(2, 14)),
+                libstdcxx: Some(libstdcxx),
+                libraries: vec![CPP_LIBRARY.to_owned()],
+            };
+            DistTarget::X86_64.check_needs(Path::new("bridges/torch-2.9.so"), needs)
+        };
+        bridge(LIBSTDCXX).unwrap();
+        let newer = bridge(SystemVersion(4, 29)).unwrap_err();
+        assert!(newer.to_string().contains("GLIBCXX_3.4.29"), "{newer}");
         check(DistTarget::Macos, linux(28, "libm.so.6")).unwrap_err();
         let mac = |minimum, library: &str| Needs::MacOs {
             minimum,

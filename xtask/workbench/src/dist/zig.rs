@@ -139,7 +139,6 @@ impl Zig {
             command.env("MACOSX_DEPLOYMENT_TARGET", MACOS.to_string());
         }
         // Messages of panics name source files: without the folders of this machine, two machines build the same.
-        // These flags are instead of those of `.cargo/config.toml`, by which programs find libtorch.
         let mut flags = Vec::new();
         for (from, to) in [
             (cargo_home(), "/cargo"),

@@ -46,7 +46,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When the edge set or the checkpoint does not exist, or cannot be read.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    libtorch::exec_for_comparison()?;
+    libtorch::load_for_comparison()?;
     let resolved = load::trained(&args.model, terminal)?;
     let options = EvalOptions {
         edges: args.edges.clone(),

@@ -41,7 +41,7 @@ pub(crate) struct Args {
 /// # Errors
 /// When a step cannot be measured.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    libtorch::exec_for_comparison()?;
+    libtorch::load_for_comparison()?;
     let wanted = args.case.as_deref().unwrap_or_default().to_lowercase();
     let mut cases = pbg_bench::step_cases();
     let names: Vec<&str> = cases.iter().map(|case| case.name).collect();

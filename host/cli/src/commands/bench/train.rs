@@ -70,7 +70,7 @@ struct Report {
 /// # Errors
 /// The failure that ended the run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    libtorch::exec_for_comparison()?;
+    libtorch::load_for_comparison()?;
     let mut config = load::config(&args.config, terminal)?;
     let folder = BenchFolder::create(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
