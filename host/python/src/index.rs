@@ -4,7 +4,6 @@ use pbg_core::model::Comparator;
 use pbg_query::IndexOptions;
 use pbg_session::Result;
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::errors::usage;
 
