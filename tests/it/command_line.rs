@@ -111,7 +111,10 @@ fn bash_completes_options_and_names() {
             &["train", "--set", "loss_fn", "=", "soft"],
             "softmax softmax_computed",
         ),
-        (&["train", "--set", "comparator", "=", "c"], "cos"),
+        (
+            &["train", "--set", "comparator", "=", "c"],
+            "cos complex_l1",
+        ),
         (&["train", "--set", "dynamic_relations", "="], "true false"),
         (
             &["orders", "compare", "--order", "hilbert_"],

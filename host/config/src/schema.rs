@@ -1,5 +1,6 @@
 //! Documentation of the keys: the JSON schema for editors, and a commented default file.
 
+use pbg_core::model::Comparator;
 use serde_json::Value as Json;
 
 use super::StrategyNames;
@@ -81,6 +82,8 @@ pub fn schema(installed: &StrategyNames) -> Json {
         property["description"] = installed.describe("operator", description).into();
         property["x-standard"] = operators.into();
     }
+    let comparators = Comparator::BUILT_IN.iter().map(Comparator::name);
+    schema["properties"]["comparator"]["x-standard"] = comparators.collect();
     schema["title"] = Json::from("pbg-host configuration");
     without_null(&mut schema);
     schema

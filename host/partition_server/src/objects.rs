@@ -103,7 +103,11 @@ impl Contents {
         Some(upload)
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether there is no place for another name, once abandoned uploads are gone.
+    fn is_full(&mut self) -> bool {
+        if self.objects.len() + self.parts >= MAX_ENTRIES {
+            self.drop_abandoned();
+        }
         self.objects.len() + self.parts >= MAX_ENTRIES
     }
 

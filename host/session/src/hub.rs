@@ -8,7 +8,7 @@ use pbg_checkpoint::ReadCheckpoint;
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
-use pbg_core::model::Operator;
+use pbg_core::model::{Comparator, Operator};
 use pbg_dataset::Dataset;
 use pbg_export::hub::{self, HubContents};
 use pbg_model::{ResolvedConfig, StoredModel, TrainedModel};
@@ -88,7 +88,12 @@ fn portable(mut config: Config) -> Config {
     config
 }
 
-/// Returns a name without folders for each operator that is named by its path, different from those of all others.
+/// Whether a name means an operator or a comparator of the program, whatever formulas there are.
+fn is_built_in(name: &str) -> bool {
+    Operator::built_in(name).is_some() || Comparator::built_in(name).is_some()
+}
+
+/// Returns a name without folders for each operator or comparator that is named by its path, different from those of all others.
 fn operator_names(config: &Config) -> BTreeMap<String, String> {
     let used = config.relations.iter().map(|relation| &relation.operator);
     let used: BTreeSet<&String> = used.chain(config.formulas.keys()).collect();
@@ -101,7 +106,7 @@ fn operator_names(config: &Config) -> BTreeMap<String, String> {
         let numbered = (2..).map(|number| format!("{number}-{file}"));
         let free = std::iter::once(file.clone())
             .chain(numbered)
-            .find(|name| Operator::built_in(name).is_none() && !taken.contains(name));
+            .find(|name| !is_built_in(name) && !taken.contains(name));
         let free = free.unwrap_or(file);
         taken.insert(free.clone());
         names.insert(name.clone(), free);

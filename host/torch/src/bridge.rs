@@ -31,7 +31,7 @@ macro_rules! declare {
             #[unsafe(naked)]
             #[unsafe(no_mangle)]
             unsafe extern "C" fn $name() {
-                super::jump!(Place::$name)
+                crate::bridge::jump!(Place::$name)
             }
         )*
     };
@@ -43,7 +43,7 @@ macro_rules! jump {
     ($place:expr) => {
         std::arch::naked_asm!(
             "jmp qword ptr [rip + {table} + {offset}]",
-            table = sym super::TABLE,
+            table = sym crate::bridge::TABLE,
             offset = const 8 * $place as usize,
         )
     };
@@ -59,7 +59,7 @@ macro_rules! jump {
             "add x16, x16, :lo12:{table}",
             "ldr x16, [x16, #{offset}]",
             "br x16",
-            table = sym super::TABLE,
+            table = sym crate::bridge::TABLE,
             offset = const 8 * $place as usize,
         )
     };

@@ -13,11 +13,10 @@ use std::sync::Mutex;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
-use crate::bridge;
+pub use crate::library::FOLDER;
 use crate::library::cause;
+use crate::{bridge, loaded};
 
-/// Environment variable with the folder of libtorch's libraries.
-pub const FOLDER: &str = "PBG_HOST_LIBTORCH";
 /// Environment variable with the folder of the bridges.
 pub const BRIDGES: &str = "PBG_HOST_TORCH_BRIDGES";
 /// Folder of the bridges beside the program.
@@ -42,7 +41,7 @@ pub struct LibtorchPlace {
 
 /// Error of [`load`].
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum LibtorchLoadError {
     /// A folder has no libtorch.
     #[error("there is no {} in {}{}", LIBRARIES[1], .0.display(), perhaps(.0))]
     NoLibtorch(PathBuf),
@@ -144,16 +143,16 @@ impl LibtorchPlace {
     ///
     /// # Errors
     /// When the version of libtorch is not known or has no bridge.
-    fn bridge(&self) -> Result<PathBuf, LoadError> {
+    fn bridge(&self) -> Result<PathBuf, LibtorchLoadError> {
         if !self.libraries.join(LIBRARIES[1]).is_file() {
-            return Err(LoadError::NoLibtorch(self.libraries.clone()));
+            return Err(LibtorchLoadError::NoLibtorch(self.libraries.clone()));
         }
         let version = version_of(&self.libraries)
-            .ok_or_else(|| LoadError::NoVersion(self.libraries.clone()))?;
+            .ok_or_else(|| LibtorchLoadError::NoVersion(self.libraries.clone()))?;
         let bridge = self.bridges.join(format!("torch-{version}.so"));
         match bridge.is_file() {
             true => Ok(bridge),
-            false => Err(LoadError::NoBridge {
+            false => Err(LibtorchLoadError::NoBridge {
                 libraries: self.libraries.clone(),
                 version,
                 bridges: self.bridges.clone(),
@@ -225,7 +224,7 @@ fn header_version(text: &str) -> Option<String> {
 ///
 /// # Errors
 /// When the libtorch has no bridge, or a library cannot be loaded.
-pub fn load(place: &LibtorchPlace) -> Result<(), LoadError> {
+pub fn load(place: &LibtorchPlace) -> Result<(), LibtorchLoadError> {
     static LOADED: Mutex<bool> = Mutex::new(false);
     let mut loaded = pbg_core::lock::lock(&LOADED);
     if *loaded {
@@ -238,9 +237,10 @@ pub fn load(place: &LibtorchPlace) -> Result<(), LoadError> {
         mem::forget(opened);
     }
     let opened = open(&path, RTLD_NOW | RTLD_LOCAL)?;
-    bridge::connect(&opened).map_err(|function| LoadError::OtherBridge { path, function })?;
+    bridge::connect(&opened)
+        .map_err(|function| LibtorchLoadError::OtherBridge { path, function })?;
     mem::forget(opened);
-    crate::install();
+    loaded::install();
     *loaded = true;
     Ok(())
 }
@@ -255,10 +255,10 @@ pub fn load_found() {
     load(&place).expect("libtorch can be loaded");
 }
 
-fn open(path: &Path, flags: i32) -> Result<Library, LoadError> {
+fn open(path: &Path, flags: i32) -> Result<Library, LibtorchLoadError> {
     // SAFETY: opening runs libtorch's registration of its kernels, which may run at any time and on any thread. Libraries
     // that are used are never closed.
-    unsafe { Library::open(Some(path), flags) }.map_err(|error| LoadError::Library {
+    unsafe { Library::open(Some(path), flags) }.map_err(|error| LibtorchLoadError::Library {
         path: path.to_owned(),
         cause: cause(&error),
     })

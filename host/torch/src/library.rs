@@ -17,8 +17,8 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use pbg_kernels::device::OpenError;
 use tch::TchError;
 
-use crate::installation::FOLDER;
-
+/// Environment variable with the folder of libtorch's libraries.
+pub const FOLDER: &str = "PBG_HOST_LIBTORCH";
 const CUDA: &str = "libtorch_cuda.so";
 const OTHER_HALF: &str = "libtorch_cpu.so";
 

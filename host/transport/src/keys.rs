@@ -114,7 +114,7 @@ impl KeyFiles {
 /// Returns a host as addresses have it: an IPv6 address in brackets.
 fn bracketed(host: &str) -> String {
     match host.parse::<std::net::Ipv6Addr>() {
-        Ok(ip) => format!("[{ip}]"),
+        Ok(_) => format!("[{host}]"),
         Err(_) => host.to_owned(),
     }
 }

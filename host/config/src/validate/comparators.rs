@@ -15,7 +15,8 @@ impl Validator<'_> {
             Err(ComparatorError::Unknown(name)) => {
                 let built_in = Comparator::BUILT_IN.iter().map(Comparator::name);
                 let built_in: Vec<&str> = built_in.collect();
-                let advice = did_you_mean(nearest(&name, built_in.iter().copied()));
+                let own = self.config.formulas.keys().map(String::as_str);
+                let advice = did_you_mean(nearest(&name, built_in.iter().copied().chain(own)));
                 let text = format!(
                     "must be one of {} or the name of a formula in `formulas`, is {}{advice}",
                     built_in.join(", "),
@@ -27,13 +28,20 @@ impl Validator<'_> {
                 return self.report([top("comparator"), top("formulas")], error.to_string());
             }
         };
+        let name = &self.config.comparator;
+        if Comparator::built_in(name).is_some() && self.config.formulas.contains_key(name) {
+            let text = format!(
+                "`{name}` is a comparator of the program, so the formula of this name would not be used; give it another name"
+            );
+            return self.report([top("comparator"), top("formulas")], text);
+        }
         let components = comparator.components();
         let names: Vec<&String> = self.config.entities.keys().collect();
         for name in names {
             let Some(dimension) = self.dimension(name) else {
                 continue;
             };
-            if dimension as usize % components != 0 {
+            if !(dimension as usize).is_multiple_of(components) {
                 let bias = match self.config.bias {
                     true => " (the bias coordinate counts)",
                     false => "",

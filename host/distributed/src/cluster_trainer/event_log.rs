@@ -286,7 +286,7 @@ fn merge(
         teller.step()?;
     }
     let lost = tellers.iter().map(|t| t.lines.lost() + t.unreadable);
-    Ok(lost.sum())
+    Ok(lost.fold(0, u64::saturating_add))
 }
 
 /// Merges ranges of the event files of trainers, given as token, first byte and end. Returns the lines, and the number of

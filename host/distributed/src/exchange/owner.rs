@@ -47,6 +47,9 @@ pub(super) struct ExchangeRequest {
     pub(super) rows: RowUpdates,
 }
 
+/// Largest sum that a message may lead to. Those of all trainers can be added and subtracted in any order, and stay finite.
+const LARGEST: f32 = 1e30;
+
 impl BlockSums {
     /// Starts from a copy, the newest known one: `values`, row by row, of version `version`.
     pub(super) fn from_copy(
@@ -109,21 +112,18 @@ impl BlockSums {
         let open = contribution.unsettled.range(applied..);
         let others = open.filter(|(number, _)| **number != begun).count();
         let mut rows = message.rows.iter();
-        let is_finite = |(row, added): (&u32, &Vec<f32>)| {
+        let is_bounded = |(row, added): (&u32, &Vec<f32>)| {
             let at = *row as usize * self.shape.width;
             let unsettled = contribution
                 .unsettled
                 .get(&begun)
                 .and_then(|of| of.get(row));
             let sums = self.values[at..].iter().zip(added);
-            let sums_are = sums.map(|(sum, value)| sum + value).all(f32::is_finite);
             let unsettled = unsettled.into_iter().flatten().zip(added);
-            sums_are
-                && unsettled
-                    .map(|(sum, value)| sum + value)
-                    .all(f32::is_finite)
+            let mut all = sums.chain(unsettled).map(|(sum, value)| sum + value);
+            all.all(|sum| sum.abs() <= LARGEST)
         };
-        applied <= begun && others < MOST_UNSETTLED && rows.all(is_finite)
+        applied <= begun && others < MOST_UNSETTLED && rows.all(is_bounded)
     }
 
     fn add(&mut self, message: &ExchangeRequest) {

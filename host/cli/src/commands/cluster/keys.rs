@@ -11,8 +11,9 @@ use crate::terminal;
 /// Make a private authority, and certificates that it has signed for your NATS servers and for the trainers.
 ///
 /// Servers and trainers then trust nobody else. The files are readable by their owner only, do not expire, and are never
-/// replaced. Keep `authority-key.pem` to yourself: it signs further certificates. Prints what to put into the
-/// configurations of the servers and of the run.
+/// replaced: other keys, for instance for another host, are made in another folder, with an authority of their own, and
+/// replace those of all servers and trainers. Keep `authority-key.pem` to yourself: it can sign certificates. Prints what
+/// to put into the configurations of the servers and of the run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -46,30 +47,40 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let (authority, server) = (text(&files.authority), text(&files.server));
     let (server_key, trainer) = (text(&files.server_key), text(&files.trainer));
     let trainer_key = text(&files.trainer_key);
-    let first = args.hosts.first().map_or("HOST", String::as_str);
-    let first = match first.contains(':') {
-        true => format!("[{first}]"),
-        false => first.to_owned(),
-    };
+    let addresses = args.hosts.iter().map(|host| match host.contains(':') {
+        true => format!("[{host}]:4222"),
+        false => format!("{host}:4222"),
+    });
+    let addresses = addresses.collect::<Vec<_>>().join(",");
+    let tls = format!(
+        "tls {{\n  cert_file: {server}\n  key_file: {server_key}\n  ca_file: {authority}\n  verify: true\n}}"
+    );
     terminal::print_result(false, &(), |out| {
         writeln!(
             out,
             "wrote a private authority and its certificates to {}\n\
-         \n\
-         for the configuration of each nats-server, which needs copies of these files:\n\
-         \n\
-         jetstream: enabled\n\
-         tls {{\n  cert_file: {server}\n  key_file: {server_key}\n  ca_file: {authority}\n  verify: true\n}}\n\
-         \n\
-         for the configuration of the run, on each machine:\n\
-         \n\
-         distributed_init_method = \"tls://{}:4222\"\n\
-         [distributed]\n\
-         authority = {authority}\n\
-         certificate = {trainer}\n\
-         key = {trainer_key}",
-            args.folder.display(),
-            first
-        )
+             \n\
+             for the configuration of each nats-server, which needs copies of these files:\n\
+             \n\
+             jetstream {{\n  store_dir: \"nats-store\"\n  sync_interval: always\n}}\n\
+             {tls}\n\
+             \n\
+             for the configuration of the run, on each machine:\n\
+             \n\
+             distributed_init_method = \"tls://{addresses}\"\n\
+             [distributed]\n\
+             authority = {authority}\n\
+             certificate = {trainer}\n\
+             key = {trainer_key}",
+            args.folder.display()
+        )?;
+        if args.hosts.len() > 1 {
+            writeln!(
+                out,
+                "\nif the hosts are three servers, each `cluster` block needs the same `tls` block, since servers connect to \
+                 each other, and the run `replicas = 3`"
+            )?;
+        }
+        Ok(())
     })
 }
