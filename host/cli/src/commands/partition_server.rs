@@ -25,6 +25,8 @@ use crate::{cluster_options, format, interrupt, load};
 const LESS_MEMORY: &str =
     "lower --memory: what fits into no server is written to `checkpoint_path`";
 
+/// Records of the ledger with which it is tried to copy what only this server has.
+const ATTEMPTS: u32 = 30;
 /// Interval at which the server looks whether its run has ended.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often it looks whether it must stop.
@@ -98,7 +100,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         }
         match cluster_options::record(&connection) {
             Ok(Some(record)) => {
-                hand_over(Path::new(&config.checkpoint_path), &own, &keys, &record)?
+                let folder = Path::new(&config.checkpoint_path);
+                let (mut newest, mut attempts) = (record, 0);
+                while let Err(error) = hand_over(folder, &own, &keys, &newest) {
+                    // A trainer may have replaced a file after the record was read.
+                    let read = cluster_options::record(&connection)?;
+                    attempts += 1;
+                    match read.filter(|record| *record != newest && attempts < ATTEMPTS) {
+                        Some(record) => newest = record,
+                        None => return Err(error),
+                    }
+                }
             }
             Ok(None) => {}
             Err(_) if held == 0 || last.as_ref().is_none_or(LedgerRecord::is_saved) => {}

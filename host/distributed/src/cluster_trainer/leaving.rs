@@ -11,6 +11,8 @@ use crate::ledger::NotApplied;
 
 /// How often the last trainer tries to remove files that nobody needs.
 const CLEANING_ATTEMPTS: usize = 5;
+/// Records with which a trainer tries to copy what only its server has.
+const ATTEMPTS: usize = 30;
 
 /// The previous participation of a trainer that rejoins.
 #[derive(Clone, Copy, Debug)]
@@ -84,12 +86,29 @@ impl ClusterTrainer<'_> {
         let Some(own) = servers.and_then(|servers| servers.own.as_ref()) else {
             return Ok(());
         };
-        let tables = self.machine.pipeline.buffer.store();
         // While most files are copied, the others can still read them here.
-        tables.store_own_files(own.token(), &*self.record()?)?;
+        self.store_files_of(own.token())?;
         // If the register does not answer, the others remove the server once it is silent.
         let _removed = own.retire();
-        tables.store_own_files(own.token(), &*self.record()?)
+        self.store_files_of(own.token())
+    }
+
+    /// Copies the files that the run has only on the server `own` of this trainer to the checkpoint folder.
+    fn store_files_of(&self, own: Token) -> Result<(), RunError> {
+        let tables = self.machine.pipeline.buffer.store();
+        let mut record = self.record()?;
+        for _ in 0..ATTEMPTS {
+            let Err(error) = tables.store_own_files(own, &record) else {
+                return Ok(());
+            };
+            // Another trainer may have replaced a file after the record was read.
+            let newest = self.record()?;
+            if *newest == *record {
+                return Err(error);
+            }
+            record = newest;
+        }
+        tables.store_own_files(own, &record)
     }
 
     /// Removes the files that trainers have left in the folder and that nothing needs: nobody writes a further checkpoint,
