@@ -69,6 +69,8 @@ impl SliceDirection<'_> {
         let mut size = rows.size();
         let padded = match (missing, size.len()) {
             (0, _) => rows.shallow_clone(),
+            // Nothing to pad, which PyTorch 2.9 refuses.
+            _ if size.contains(&0) => rows.shallow_clone(),
             (_, 1) => rows.f_constant_pad_nd([0, missing])?,
             _ => rows.f_constant_pad_nd([0, 0, 0, missing])?,
         };
