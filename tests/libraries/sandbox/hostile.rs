@@ -289,8 +289,8 @@ fn the_last_log_lines_come_with_the_fault_and_cannot_reach_the_terminal() {
     };
     let (sink, lines) = recorder();
     let sandbox = sandbox().with_log(sink);
-    let tail = "its last log lines:\n    panicked at evil.rs:1:2:\n    \\u{1b}[2Jno such layer";
-    assert_fails_in(&sandbox, guest.component(), &[tail]);
+    let told = "plan: panicked: \\u{1b}[2Jno such layer (evil.rs, line 1)";
+    assert_fails_in(&sandbox, guest.component(), &[told]);
     let lines = lines.lock().expect("no test panics in here");
     assert_eq!(
         *lines,

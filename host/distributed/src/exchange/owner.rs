@@ -364,8 +364,8 @@ mod tests {
         }
         assert_eq!(sums.from[&Token(1)].unsettled.len(), MOST_UNSETTLED);
         assert!(refused > 900);
-        // One with which the sum would be infinite.
-        let largest = |number| message(2, number, 0, 0, &[(1, [f32::MAX, 0.0])]);
+        // One with which the sum would be too large.
+        let largest = |number| message(2, number, 0, 0, &[(1, [0.75 * LARGEST, 0.0])]);
         assert_ne!(sums.exchange(&largest(1), ALL), PeerReply::NotMine);
         assert_eq!(sums.exchange(&largest(2), ALL), PeerReply::NotMine);
     }

@@ -127,8 +127,8 @@ class FunctionOrder:
         name: str,
         version: str,
         sha256: str,
-        plan: Callable[[str], list[tuple[int, int]] | str],
-        pick: Callable[[str, list[tuple[int, int]], list[tuple[int, int]]], int | str],
+        plan: Callable[[str, tuple[int, int, int]], list[tuple[int, int]] | str],
+        pick: Callable[[str, list[tuple[int, int]], list[tuple[int, int]], tuple[int, int, int]], int | str],
     ) -> None: ...
 
 class FunctionLoss:
@@ -138,7 +138,9 @@ class FunctionLoss:
         version: str,
         sha256: str,
         build: Callable[[], object],
-        update: Callable[[tuple[int, int, float], list[float]], list[float] | str],
+        update: Callable[
+            [tuple[int, int, float], list[float], tuple[int, int, int]], list[float] | str
+        ],
     ) -> None: ...
 
 class FunctionOperator:

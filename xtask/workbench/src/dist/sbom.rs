@@ -215,10 +215,10 @@ mod tests {
         };
         let wasmtime = named("wasmtime").expect("the sandbox is linked");
         assert_eq!(wasmtime["hashes"][0]["content"].as_str().unwrap().len(), 64);
-        for linked in ["pyo3", "pbg-gemm", "pbg-plugin-sdk", "ziglang"] {
+        for linked in ["pyo3", "pbg-gemm", "pbg-plugin-sdk", "tch", "ziglang"] {
             assert!(named(linked).is_some(), "lacks {linked}");
         }
-        for other in ["proptest", "cc", "tch", "xtask"] {
+        for other in ["proptest", "cc", "xtask"] {
             assert!(named(other).is_none(), "has {other}");
         }
         for component in components {
