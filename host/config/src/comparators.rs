@@ -35,15 +35,11 @@ impl Config {
         let Some(text) = self.formulas.get(name) else {
             return Err(ComparatorError::Unknown(name.clone()));
         };
-        let failed = |reason: String| ComparatorError::Formula {
+        let formula = self.read_formula(text, ComparatorDefinition::check);
+        let formula = formula.map_err(|reason| ComparatorError::Formula {
             name: name.clone(),
             reason,
-        };
-        let definition = serde_json::from_str::<ComparatorDefinition>(text);
-        let definition = definition.map_err(|error| failed(error.to_string()))?;
-        let most = usize::try_from(self.plugins.limits.graph_nodes).unwrap_or(usize::MAX);
-        let formula = definition.check(most);
-        let formula = formula.map_err(|error| failed(error.to_string()))?;
+        })?;
         Ok(Comparator::Traced(ComparatorHandle::new(formula)))
     }
 

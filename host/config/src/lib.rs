@@ -19,6 +19,7 @@ mod difference;
 mod distributed;
 mod errors;
 mod execution;
+mod formulas;
 mod inherited;
 mod installed;
 mod key_path;

@@ -34,15 +34,11 @@ impl Config {
         let Some(text) = self.formulas.get(name) else {
             return Err(OperatorError::Unknown(name.to_owned()));
         };
-        let failed = |reason: String| OperatorError::Formula {
+        let formula = self.read_formula(text, OperatorDefinition::check);
+        let formula = formula.map_err(|reason| OperatorError::Formula {
             name: name.to_owned(),
             reason,
-        };
-        let definition = serde_json::from_str::<OperatorDefinition>(text);
-        let definition = definition.map_err(|error| failed(error.to_string()))?;
-        let most = usize::try_from(self.plugins.limits.graph_nodes).unwrap_or(usize::MAX);
-        let formula = definition.check(most);
-        let formula = formula.map_err(|error| failed(error.to_string()))?;
+        })?;
         Ok(Operator::Traced(FormulaHandle::new(formula)))
     }
 

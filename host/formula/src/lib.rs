@@ -4,9 +4,10 @@
 //!
 //! In reading order: the nodes ([`node`]), the errors ([`error`]), losses over the scores of a row ([`loss`]), operators
 //! over the components of an embedding ([`operator`]) and comparators over those of a pair ([`comparator`]), each with
-//! its definition and its derivative. What they share is private: the checks that every formula must pass (`check`), a builder of nodes without repetitions
-//! (`builder`), gradients, as further nodes (`tape`), and a slow, simple reference interpreter (`interpret`). Fast
-//! executors compute with the functions of [`maths`].
+//! its definition and its derivative; handles of the last two ([`kept`]). What they share is private: the checks that
+//! every formula must pass (`check`), a builder of nodes without repetitions (`builder`), gradients, as further nodes
+//! (`tape`), and a slow, simple reference interpreter (`interpret`). Fast executors compute with the functions of
+//! [`maths`].
 //!
 //! Plugins in Rust record their formulas in the same types, and their tests run the same interpreter: the SDK contains
 //! this crate. It therefore depends only on packages that compile for the sandbox.
@@ -26,6 +27,7 @@ mod check;
 pub mod comparator;
 pub mod error;
 mod interpret;
+pub mod kept;
 pub mod loss;
 pub mod maths;
 pub mod node;
