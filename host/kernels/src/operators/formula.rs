@@ -91,7 +91,7 @@ impl FormulaExecutor for FormulaTrial {
 
 /// Returns the bytes that a worker's [`Evaluators`] need for a model.
 pub(crate) fn worker_bytes(spec: &ModelSpec) -> usize {
-    let mut met: Vec<(FormulaHandle, usize)> = Vec::new();
+    let mut met: Vec<(FormulaHandle, Vec<usize>)> = Vec::new();
     for relation in &spec.relations {
         let pbg_core::model::Operator::Traced(formula) = relation.operator else {
             continue;
@@ -99,15 +99,20 @@ pub(crate) fn worker_bytes(spec: &ModelSpec) -> usize {
         let dimension = spec.entities[relation.rhs].dimension;
         for formula in [Some(formula), formula.lhs()].into_iter().flatten() {
             match met.iter_mut().find(|(known, _)| *known == formula) {
-                Some((_, largest)) => *largest = dimension.max(*largest),
-                None => met.push((formula, dimension)),
+                Some((_, dimensions)) => dimensions.push(dimension),
+                None => met.push((formula, vec![dimension])),
             }
         }
     }
-    let bytes = |&(formula, dimension)| Evaluator::new(formula).bytes_for(dimension);
+    let bytes =
+        |(formula, dimensions): &(_, Vec<usize>)| Evaluator::new(*formula).bytes_for(dimensions);
     let operators: usize = met.iter().map(bytes).sum();
-    let dimensions = spec.entities.iter().map(|entity| entity.dimension);
-    let comparator = spec.comparator.formula().zip(dimensions.max());
-    let comparator = comparator.map(|(formula, most)| PairEvaluator::new(formula).bytes_for(most));
+    let dimensions: Vec<usize> = spec
+        .entities
+        .iter()
+        .map(|entity| entity.dimension)
+        .collect();
+    let comparator = spec.comparator.formula();
+    let comparator = comparator.map(|formula| PairEvaluator::new(formula).bytes_for(&dimensions));
     operators + comparator.unwrap_or(0)
 }

@@ -58,12 +58,16 @@ impl CompiledProgram {
         if self.width != width {
             self.width = width;
             self.constants.clear();
+            // Reserved exactly, here and below, so that the buffers take the announced memory.
+            let floats = self.program.constants.len() * width;
+            self.constants.reserve_exact(floats);
             for &value in &self.program.constants {
                 self.constants.extend(std::iter::repeat_n(value, width));
             }
         }
         for buffer in self.shared.iter_mut().chain(&mut self.places) {
             if buffer.len() < rows * width {
+                buffer.reserve_exact(rows * width - buffer.len());
                 buffer.resize(rows * width, 0.0);
             }
         }
@@ -101,19 +105,7 @@ impl CompiledProgram {
         out: &mut [f32],
         sums: Option<ParameterSums<'_>>,
     ) {
-        let width = self.width;
-        let inputs = ProgramInputs {
-            embeddings: block.embeddings,
-            gradients: block.gradients,
-            parameters: packed.values,
-            parameter_stride: packed.stride,
-            constants: &self.constants,
-            dimension: block.dimension,
-            extent: RowsShape {
-                rows: block.rows,
-                width,
-            },
-        };
+        let inputs = inputs(&self.constants, self.width, block, packed);
         let mut buffers = Buffers {
             shared: &mut self.shared,
             places: &mut self.places,
@@ -144,18 +136,7 @@ impl CompiledProgram {
         packed: Packed<'_>,
         read: impl FnOnce(&[Output], &ProgramInputs<'_>, &Buffers<'_>),
     ) {
-        let inputs = ProgramInputs {
-            embeddings: block.embeddings,
-            gradients: &[],
-            parameters: packed.values,
-            parameter_stride: packed.stride,
-            constants: &self.constants,
-            dimension: block.dimension,
-            extent: RowsShape {
-                rows: block.rows,
-                width: self.width,
-            },
-        };
+        let inputs = inputs(&self.constants, self.width, block, packed);
         let mut buffers = Buffers {
             shared: &mut self.shared,
             places: &mut self.places,
@@ -171,8 +152,32 @@ impl CompiledProgram {
         4 * (floats + self.constants.capacity())
     }
 
-    pub(super) fn bytes_for(&self, RowsShape { rows, width }: RowsShape) -> usize {
+    /// Returns the size in bytes of the buffers for blocks of all `shapes`.
+    pub(super) fn bytes_for(&self, shapes: &[RowsShape]) -> usize {
         let buffers = self.shared.len() + self.places.len();
-        4 * (buffers * rows * width + self.program.constants.len() * width)
+        let floats = shapes.iter().map(|shape| shape.rows * shape.width).max();
+        let width = shapes.iter().map(|shape| shape.width).max();
+        4 * (buffers * floats.unwrap_or(0) + self.program.constants.len() * width.unwrap_or(0))
+    }
+}
+
+/// Returns the inputs of a program for a block of rows.
+fn inputs<'a>(
+    constants: &'a [f32],
+    width: usize,
+    block: Block<'a>,
+    packed: Packed<'a>,
+) -> ProgramInputs<'a> {
+    ProgramInputs {
+        embeddings: block.embeddings,
+        gradients: block.gradients,
+        parameters: packed.values,
+        parameter_stride: packed.stride,
+        constants,
+        dimension: block.dimension,
+        extent: RowsShape {
+            rows: block.rows,
+            width,
+        },
     }
 }

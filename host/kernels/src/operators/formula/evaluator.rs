@@ -172,12 +172,17 @@ impl Evaluator {
         self.forward.bytes() + self.backward.bytes() + 4 * own
     }
 
-    /// Returns the size in bytes of the buffers for embeddings of `dimension` floats.
-    pub(super) fn bytes_for(&self, dimension: usize) -> usize {
-        let extent = self.extent(dimension);
-        let passes = self.forward.bytes_for(extent) + self.backward.bytes_for(extent);
-        let packed = self.formula.parameter_width(dimension);
-        passes + 4 * extent.rows * (dimension + packed)
+    /// Returns the size in bytes of the buffers for embeddings of all these dimensions.
+    pub(super) fn bytes_for(&self, dimensions: &[usize]) -> usize {
+        let shapes: Vec<RowsShape> = dimensions.iter().map(|&d| self.extent(d)).collect();
+        let passes = self.forward.bytes_for(&shapes) + self.backward.bytes_for(&shapes);
+        let largest = |floats: &dyn Fn(usize) -> usize| {
+            let blocks = shapes.iter().zip(dimensions);
+            blocks.map(|(shape, &d)| shape.rows * floats(d)).max()
+        };
+        let gradients = largest(&|dimension| dimension).unwrap_or(0);
+        let packed = largest(&|dimension| self.formula.parameter_width(dimension)).unwrap_or(0);
+        passes + 4 * (gradients + packed)
     }
 }
 

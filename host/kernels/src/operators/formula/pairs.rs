@@ -148,11 +148,11 @@ impl PairEvaluator {
         self.sides.iter().map(bytes).sum()
     }
 
-    /// Returns the size in bytes of the buffers for embeddings of `dimension` floats.
-    pub(super) fn bytes_for(&self, dimension: usize) -> usize {
-        let extent = self.extent(dimension);
+    /// Returns the size in bytes of the buffers for embeddings of all these dimensions.
+    pub(super) fn bytes_for(&self, dimensions: &[usize]) -> usize {
+        let shapes: Vec<RowsShape> = dimensions.iter().map(|&d| self.extent(d)).collect();
         let bytes =
-            |side: &PairPrograms| side.score.bytes_for(extent) + side.slopes.bytes_for(extent);
+            |side: &PairPrograms| side.score.bytes_for(&shapes) + side.slopes.bytes_for(&shapes);
         self.sides.iter().map(bytes).sum()
     }
 }
@@ -174,5 +174,36 @@ fn block(embeddings: &[f32], dimension: usize) -> Block<'_> {
         gradients: &[],
         dimension,
         rows: embeddings.len() / dimension,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of 512 floats have two rows, and those of 600 floats one.
+    #[test]
+    fn the_bytes_of_several_dimensions_are_announced() {
+        let mut evaluator = PairEvaluator::new(pbg_formula::comparator::distances::complex_l1());
+        for dimension in [600, 512] {
+            let (query, candidates) = (vec![0.5; dimension], vec![0.25; 4 * dimension]);
+            for side in [Side::Lhs, Side::Rhs] {
+                let pairs = QueryPairs {
+                    side,
+                    query: &query,
+                    candidates: &candidates,
+                };
+                let (mut of_query, mut of_candidates) = (query.clone(), candidates.clone());
+                let mut sums = PairGradients {
+                    query: &mut of_query,
+                    candidates: &mut of_candidates,
+                };
+                evaluator.scores(pairs, &mut [0.0; 4]);
+                evaluator.add_gradients(pairs, &[1.0; 4], &mut sums);
+            }
+        }
+        let used = evaluator.bytes();
+        assert!(used <= evaluator.bytes_for(&[600, 512]), "{used}");
+        assert!(used > evaluator.bytes_for(&[600]), "{used}");
     }
 }
