@@ -70,10 +70,20 @@ impl ServerAccess {
     /// Returns the access to the user's servers, which may announce further servers of their cluster.
     ///
     /// # Errors
-    /// [`ConnectError::File`] if the credentials cannot be read.
+    /// [`ConnectError::File`] if the credentials, or a certificate or its key, cannot be read.
     pub(crate) fn of_user(options: &ConnectionOptions, tls: bool) -> Result<Self, ConnectError> {
         let read = |path| fs::read_to_string(path).map_err(ConnectError::file(path));
         let credentials = options.credentials.as_deref().map(read).transpose()?;
+        if tls {
+            // They are read again for every connection, whose failure would not name the file.
+            let identity = options
+                .identity
+                .iter()
+                .flat_map(|(certificate, key)| [certificate, key]);
+            for path in options.authority.iter().chain(identity) {
+                read(path)?;
+            }
+        }
         Ok(Self {
             seed: None,
             credentials,
