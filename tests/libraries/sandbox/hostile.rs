@@ -282,19 +282,24 @@ fn traps_are_named() {
 #[test]
 fn the_last_log_lines_come_with_the_fault_and_cannot_reach_the_terminal() {
     let guest = Guest {
-        extra: r#"(data (i32.const 1024) "panicked at evil.rs:1:2:\0a\1b[2Jno such layer")"#
+        extra: r#"(data (i32.const 1024) "panicked at evil.rs:1:2:\0a\1b[2Jno such layer")
+            (data (i32.const 1100) "\1b[2Jbefore")"#
             .to_owned(),
-        plan: "(call $log (i32.const 3) (i32.const 1024) (i32.const 42)) (unreachable)".to_owned(),
+        plan: "(call $log (i32.const 3) (i32.const 1100) (i32.const 10))
+            (call $log (i32.const 3) (i32.const 1024) (i32.const 42)) (unreachable)"
+            .to_owned(),
         ..Guest::default()
     };
     let (sink, lines) = recorder();
     let sandbox = sandbox().with_log(sink);
     let told = "plan: panicked: \\u{1b}[2Jno such layer (evil.rs, line 1)";
-    assert_fails_in(&sandbox, guest.component(), &[told]);
+    let tail = "its last log lines:\n    \\u{1b}[2Jbefore";
+    assert_fails_in(&sandbox, guest.component(), &[told, tail]);
     let lines = lines.lock().expect("no test panics in here");
     assert_eq!(
         *lines,
         [
+            "evil: \\u{1b}[2Jbefore",
             "evil: panicked at evil.rs:1:2:",
             "evil: \\u{1b}[2Jno such layer"
         ]
