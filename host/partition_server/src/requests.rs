@@ -9,7 +9,7 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use crate::body::{Pieces, receive};
+use crate::body::{Pieces, discard, receive};
 use crate::objects::{MAX_NAME, NotTaken, ObjectMemory, StoredObject};
 use crate::signature::{AccessKey, SignedContent, UnverifiedRequest};
 
@@ -105,12 +105,15 @@ impl Question {
 impl ObjectBucket {
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let (head, body) = request.into_parts();
+        let (head, mut body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let answered = match self.question(&head) {
-            Ok(question) => self.carry_out(&question, body).await,
+            Ok(question) => self.carry_out(&question, &mut body).await,
             Err(refusal) => Err(refusal),
         };
+        if answered.is_err() {
+            discard(&mut body).await;
+        }
         answered.unwrap_or_else(|refusal| {
             let Refusal {
                 status,
@@ -165,7 +168,7 @@ impl ObjectBucket {
         })
     }
 
-    async fn carry_out(&self, question: &Question, body: Incoming) -> Result<Answer, Refusal> {
+    async fn carry_out(&self, question: &Question, body: &mut Incoming) -> Result<Answer, Refusal> {
         let name = question.object.as_str();
         match (&question.method, name, question.upload()?) {
             (&Method::GET, "", None) => self.list(question),
@@ -295,7 +298,7 @@ impl ObjectBucket {
         &self,
         question: &Question,
         upload: Option<u64>,
-        body: Incoming,
+        body: &mut Incoming,
     ) -> Result<Answer, Refusal> {
         let unsupported = ["x-amz-copy-source", "if-match"];
         if unsupported
@@ -339,7 +342,7 @@ impl ObjectBucket {
         &self,
         question: &Question,
         upload: u64,
-        body: Incoming,
+        body: &mut Incoming,
     ) -> Result<Answer, Refusal> {
         let size = question.size()?;
         // The list of parts is checked against nothing: all parts of an upload are part of its object.

@@ -210,3 +210,32 @@ fn requests_that_are_wrong_get_a_status() {
     }
     assert_eq!(server.held(), 0);
 }
+
+#[test]
+fn a_refused_content_is_read_to_its_end_so_that_the_answer_is_read_as_well() {
+    let server = MemoryServer::start(MemoryServerOptions {
+        memory: 1000,
+        key: None,
+        ..options()
+    })
+    .unwrap();
+    let mut stream = std::net::TcpStream::connect(server.address()).unwrap();
+    let content = bytes(PART);
+    for (path, status) in [
+        ("/bucket/too-large", "413"),
+        ("/other/name", "404"),
+        ("/bucket/name?uploadId=7&partNumber=1", "413"),
+    ] {
+        let head = format!("PUT {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {PART}\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // The server has long decided when the last piece is sent.
+        for piece in content.chunks(1 << 20) {
+            stream.write_all(piece).unwrap();
+        }
+        let mut answer = vec![0; 4096];
+        let length = stream.read(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer[..length]);
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{path}: {answer}");
+        assert!(answer.contains("</Error>"), "{answer}");
+    }
+}
