@@ -133,7 +133,10 @@ impl Writer {
             7 => self.binary(Binary::Min, x, y),
             8 => self.binary(Binary::Max, x, y),
             9 => {
-                let condition = self.binary(Binary::Greater, x, y);
+                // With the same value on both sides, computed in two ways, the last place would decide.
+                let apart = self.push(FormulaNode::Constant(0.013_7));
+                let bound = self.binary(Binary::Add, y, apart);
+                let condition = self.binary(Binary::Greater, x, bound);
                 self.push(FormulaNode::Select(condition, z, x))
             }
             10 => {
