@@ -177,9 +177,11 @@ proptest! {
             spec = predicting;
         }
         prop_assume!(spec.validate().is_ok());
-        // These operators map some entities almost to themselves. There the direction of the gradient of l2 follows from
-        // rounding, and updates differ by up to a hundredth; with the other comparators they differ by 4e-6 at most.
-        prop_assume!(comparator != Comparator::L2 || !matches!(operator, Operator::Traced(_)));
+        // These operators map some entities almost to themselves. There the direction of the gradient of a distance, or
+        // its sign, follows from rounding, and updates differ by up to a hundredth; with the other comparators they
+        // differ by 4e-6 at most.
+        let has_kink = matches!(comparator, Comparator::L1 | Comparator::L2 | Comparator::ComplexL1);
+        prop_assume!(!has_kink || !matches!(operator, Operator::Traced(_)));
         prop_assert!(spec.shares_batches());
         let execution = Execution {
             slice_bytes,
