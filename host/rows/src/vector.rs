@@ -49,20 +49,52 @@ pub fn join_lanes<const N: usize>(mut acc: [f32; N], join: impl Fn(f32, f32) -> 
     acc[0]
 }
 
+/// Number of lanes that are processed at once where fewer than [`LANES`] elements are left.
+const EIGHT: usize = 8;
+
 /// Folds pairs of elements of `x` and `y` in [`LANES`] lanes, then adds the lanes pairwise.
+///
+/// `step` must return its first argument if the other two are 0.
 #[inline(always)]
 fn lanes2(x: &[f32], y: &[f32], step: impl Fn(f32, f32, f32) -> f32) -> f32 {
-    let mut acc = [0.0; LANES];
-    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
-    for (x, y) in xs.iter().zip(ys) {
-        for i in 0..LANES {
+    let mut acc = [[0.0; EIGHT]; LANES / EIGHT];
+    let fold = |acc: &mut [f32; EIGHT], x: &[f32; EIGHT], y: &[f32; EIGHT]| {
+        for i in 0..EIGHT {
             acc[i] = step(acc[i], x[i], y[i]);
         }
+    };
+    let ((xs, x_rest), (ys, y_rest)) = (x.as_chunks::<LANES>(), y.as_chunks::<LANES>());
+    for (x, y) in xs.iter().zip(ys) {
+        let (x, y) = (x.as_chunks::<EIGHT>().0, y.as_chunks::<EIGHT>().0);
+        for (acc, (x, y)) in acc.iter_mut().zip(x.iter().zip(y)) {
+            fold(acc, x, y);
+        }
     }
-    for ((a, &u), &v) in acc.iter_mut().zip(x_rest).zip(y_rest) {
-        *a = step(*a, u, v);
+    // The lanes stay in registers only if each of them is named here, and none is chosen by a variable.
+    let ((xs, x_rest), (ys, y_rest)) = (x_rest.as_chunks::<EIGHT>(), y_rest.as_chunks::<EIGHT>());
+    let (x_last, y_last) = (padded(x_rest), padded(y_rest));
+    for (i, acc) in acc.iter_mut().enumerate() {
+        match (xs.get(i), ys.get(i)) {
+            (Some(x), Some(y)) => fold(acc, x, y),
+            _ if i == xs.len() => fold(acc, &x_last, &y_last),
+            _ => {}
+        }
     }
-    join_lanes(acc, |a, b| a + b)
+    let [a, b, c, d] = acc;
+    let halves: [f32; EIGHT] = std::array::from_fn(|i| (a[i] + c[i]) + (b[i] + d[i]));
+    join_lanes(halves, |a, b| a + b)
+}
+
+/// Returns up to seven elements, followed by zeros.
+#[inline(always)]
+fn padded(rest: &[f32]) -> [f32; EIGHT] {
+    let (fours, rest) = rest.as_chunks::<4>();
+    let [a, b, c, d] = fours.first().copied().unwrap_or_default();
+    let one = |i: usize| rest.get(i).copied().unwrap_or_default();
+    match fours.is_empty() {
+        true => [one(0), one(1), one(2), 0.0, 0.0, 0.0, 0.0, 0.0],
+        false => [a, b, c, d, one(0), one(1), one(2), 0.0],
+    }
 }
 
 /// Returns the sum of products.
