@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use pbg_gemm::buffer::FloatBuffer;
-use pbg_gemm::{Kernel, StridedMatrix};
+use pbg_gemm::{Kernel, OutputMatrix, StridedMatrix};
 
 /// Numbers of positives, dimensions and negatives.
 const SHAPES: [[usize; 3]; 4] = [
@@ -51,7 +51,10 @@ fn rate(kernel: Kernel, (_, shape, transposed): Case) -> f64 {
     let a = matrix(left.as_slice(), rows, inner, transposed[0]);
     let b = matrix(right.as_slice(), inner, columns, transposed[1]);
     let mut out = FloatBuffer::zeros(rows * columns);
-    let mut once = || kernel.multiply(out.as_mut_slice(), shape, a, b, false);
+    let mut once = || {
+        let out = OutputMatrix::dense(out.as_mut_slice(), columns);
+        kernel.multiply(out, shape, a, b, false);
+    };
     once();
     let operations = 2.0 * (rows * inner) as f64 * columns as f64;
     let round = |_| {

@@ -142,6 +142,7 @@ impl Factor {
 pub(super) unsafe fn run(product: CheckedProduct<'_>, packed: &mut [f32]) {
     let CheckedProduct {
         out,
+        out_stride,
         rows,
         inner,
         columns,
@@ -164,7 +165,7 @@ pub(super) unsafe fn run(product: CheckedProduct<'_>, packed: &mut [f32]) {
                 terms: first..(first + steps * STEP).min(inner),
                 target: SumsTarget {
                     start: out.as_mut_ptr(),
-                    stride: columns,
+                    stride: out_stride,
                     accumulate: accumulate || first > 0,
                 },
                 packed: packed.as_mut_ptr().cast(),

@@ -324,7 +324,7 @@ macro_rules! blocks {
             /// As for `add`; the panel was packed to `place`, and the rows of the tile, if packed, to the `nth` place.
             #[target_feature(enable = $feature)]
             unsafe fn add_tile(&self, tile: usize, nth: usize, panel: usize, place: usize) {
-                let &CheckedProduct { columns, a, .. } = self.product;
+                let &CheckedProduct { out_stride, a, .. } = self.product;
                 let (first, width) = self.panel(panel);
                 let (top, count) = self.tile(tile);
                 // SAFETY: the left factor has these rows and terms, the result these rows and columns.
@@ -339,8 +339,8 @@ macro_rules! blocks {
                         row_stride: a.row_stride,
                         column_stride,
                         panel: self.packed.add(place),
-                        out: self.out.add(top * columns + self.columns.start + first),
-                        out_stride: columns,
+                        out: self.out.add(top * out_stride + self.columns.start + first),
+                        out_stride,
                         mask: mask(width),
                         whole: width.is_multiple_of(LANES),
                         accumulate: self.accumulate,

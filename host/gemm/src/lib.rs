@@ -36,7 +36,7 @@ mod product;
 
 pub use prefetch::{prefetch, prefetch_at};
 use product::CheckedProduct;
-pub use product::StridedMatrix;
+pub use product::{OutputMatrix, StridedMatrix};
 
 /// Floats of a thread's memory for packed factors, which stay in the third-level cache.
 const PACKED_FLOATS: usize = 512 << 10;
@@ -48,13 +48,13 @@ thread_local! {
     static PACKED: RefCell<FloatBuffer> = RefCell::new(FloatBuffer::zeros(PACKED_FLOATS));
 }
 
-/// Computes `out = a b`, or `out += a b` with `accumulate`, where `out [rows, columns]` is row-major, and
+/// Computes `out = a b`, or `out += a b` with `accumulate`, where `out [rows, columns]` has contiguous rows, and
 /// `a [rows, inner]` and `b [inner, columns]` are each row-major or the transpose of a row-major matrix.
 ///
 /// # Panics
-/// If a matrix extends beyond its slice, or neither its rows nor its columns are contiguous.
+/// If a matrix extends beyond its slice, neither its rows nor its columns are contiguous, or rows of `out` overlap.
 pub fn multiply(
-    out: &mut [f32],
+    out: OutputMatrix<'_>,
     [rows, inner, columns]: [usize; 3],
     a: StridedMatrix<'_>,
     b: StridedMatrix<'_>,
@@ -114,7 +114,7 @@ impl Kernel {
     /// As for [`multiply`], and if the kernel is not usable.
     pub fn multiply(
         self,
-        out: &mut [f32],
+        out: OutputMatrix<'_>,
         shape: [usize; 3],
         a: StridedMatrix<'_>,
         b: StridedMatrix<'_>,
@@ -174,7 +174,8 @@ impl CheckedProduct<'_> {
         let at = |m: &StridedMatrix<'_>, i: usize, j: usize| {
             m.values[i * m.row_stride + j * m.column_stride]
         };
-        for (i, out) in self.out.chunks_exact_mut(self.columns).enumerate() {
+        for (i, out) in self.out.chunks_mut(self.out_stride).enumerate() {
+            let out = &mut out[..self.columns];
             if !self.accumulate {
                 out.fill(0.0);
             }

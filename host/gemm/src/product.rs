@@ -11,6 +11,25 @@ pub struct StridedMatrix<'a> {
     pub column_stride: usize,
 }
 
+/// The matrix that a product writes: element `[i, j]` is `values[i * row_stride + j]`.
+#[derive(Debug)]
+pub struct OutputMatrix<'a> {
+    /// Slice that contains the elements.
+    pub values: &'a mut [f32],
+    /// Floats from one row to the next, at least the number of columns. Floats between rows are left as they are.
+    pub row_stride: usize,
+}
+
+impl<'a> OutputMatrix<'a> {
+    /// Returns the matrix whose rows of `columns` floats follow each other without gaps.
+    pub fn dense(values: &'a mut [f32], columns: usize) -> Self {
+        Self {
+            values,
+            row_stride: columns,
+        }
+    }
+}
+
 impl StridedMatrix<'_> {
     fn fits(&self, rows: usize, columns: usize) -> bool {
         let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
@@ -30,10 +49,12 @@ pub(super) const L2_FLOATS: usize = 64 << 10;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) const MANY_TERMS: usize = 128;
 
-/// A checked product: `out [rows, columns]`, row-major, of `a [rows, inner]` and `b [inner, columns]`, which lie within
+/// A checked product: `out [rows, columns]`, of contiguous rows, of `a [rows, inner]` and `b [inner, columns]`, which lie within
 /// their slices and have contiguous columns or rows. No extent is 0.
 pub(super) struct CheckedProduct<'a> {
     pub(super) out: &'a mut [f32],
+    /// Floats from one row of the result to the next.
+    pub(super) out_stride: usize,
     pub(super) rows: usize,
     pub(super) inner: usize,
     pub(super) columns: usize,
@@ -45,7 +66,7 @@ pub(super) struct CheckedProduct<'a> {
 impl<'a> CheckedProduct<'a> {
     /// Checks a product. Returns `None` if nothing remains to be computed.
     pub(super) fn new(
-        out: &'a mut [f32],
+        out: OutputMatrix<'a>,
         [rows, inner, columns]: [usize; 3],
         a: StridedMatrix<'a>,
         b: StridedMatrix<'a>,
@@ -54,10 +75,13 @@ impl<'a> CheckedProduct<'a> {
         if rows == 0 || columns == 0 {
             return None;
         }
-        let out = &mut out[..rows * columns];
+        let out_stride = out.row_stride;
+        assert!(out_stride >= columns, "rows of the result do not overlap");
+        let out = &mut out.values[..(rows - 1) * out_stride + columns];
         if inner == 0 {
             if !accumulate {
-                out.fill(0.0);
+                out.chunks_mut(out_stride)
+                    .for_each(|row| row[..columns].fill(0.0));
             }
             return None;
         }
@@ -72,6 +96,7 @@ impl<'a> CheckedProduct<'a> {
         );
         Some(Self {
             out,
+            out_stride,
             rows,
             inner,
             columns,

@@ -1,6 +1,6 @@
 //! Tests of every kernel that this processor supports, against sums in double precision.
 
-use pbg_gemm::{Kernel, StridedMatrix, multiply};
+use pbg_gemm::{Kernel, OutputMatrix, StridedMatrix, multiply};
 use proptest::prelude::*;
 
 /// Returns each sum in double precision, and the sum of its terms' absolute values, to which rounding is relative.
@@ -30,6 +30,9 @@ fn numbers(count: usize, phase: usize) -> Vec<f32> {
     (0..count).map(number).collect()
 }
 
+/// What is between rows of a result.
+const GAP: f32 = 7.25;
+
 /// Returns the row-major matrix of `rows` x `columns` in `values`; if transposed, `values` is its transpose, row-major.
 fn matrix(values: &[f32], rows: usize, columns: usize, transposed: bool) -> StridedMatrix<'_> {
     let (row_stride, column_stride) = match transposed {
@@ -48,7 +51,18 @@ fn assert_right(
     transposed: [bool; 2],
     accumulate: bool,
 ) -> Result<(), TestCaseError> {
+    assert_right_with_gaps(shape, transposed, accumulate, 0)
+}
+
+/// Checks a product whose result has `gap` floats between rows, which must stay as they are.
+fn assert_right_with_gaps(
+    shape: [usize; 3],
+    transposed: [bool; 2],
+    accumulate: bool,
+    gap: usize,
+) -> Result<(), TestCaseError> {
     let [rows, inner, columns] = shape;
+    let row_stride = columns + gap;
     let (left, right) = (numbers(rows * inner, 1), numbers(inner * columns, 2));
     let a = matrix(&left, rows, inner, transposed[0]);
     let b = matrix(&right, inner, columns, transposed[1]);
@@ -61,18 +75,30 @@ fn assert_right(
     let check = |out: &[f32]| {
         // The precision of f32, whichever numbers a kernel composes the products from.
         let rounding = f64::from(f32::EPSILON) * (inner as f64 + 2.0);
-        for (&got, (sum, size)) in out.iter().zip(&expected) {
+        let elements = out.chunks(row_stride).flat_map(|row| &row[..columns]);
+        for (&got, (sum, size)) in elements.zip(&expected) {
             let error = (f64::from(got) - sum).abs();
             prop_assert!(error <= rounding * size, "{got} {sum}");
         }
+        let mut gaps = out.chunks(row_stride).flat_map(|row| &row[columns..]);
+        prop_assert!(gaps.all(|&float| float == GAP), "{shape:?}");
         Ok(())
     };
-    let mut out = start.clone();
-    multiply(&mut out, shape, a, b, accumulate);
+    let spread = || {
+        let mut out = vec![GAP; rows * row_stride];
+        for (row, start) in out.chunks_mut(row_stride).zip(start.chunks(columns)) {
+            row[..columns].copy_from_slice(start);
+        }
+        out
+    };
+    let mut out = spread();
+    let values = &mut out[..];
+    multiply(OutputMatrix { values, row_stride }, shape, a, b, accumulate);
     check(&out)?;
     for kernel in Kernel::ALL.into_iter().filter(|kernel| kernel.is_usable()) {
-        out.copy_from_slice(&start);
-        kernel.multiply(&mut out, shape, a, b, accumulate);
+        let mut out = spread();
+        let values = &mut out[..];
+        kernel.multiply(OutputMatrix { values, row_stride }, shape, a, b, accumulate);
         check(&out)?;
     }
     Ok(())
@@ -84,8 +110,9 @@ proptest! {
         shape in [1_usize..70, 1_usize..70, 1_usize..150],
         transposed in any::<[bool; 2]>(),
         accumulate in any::<bool>(),
+        gap in 0_usize..20,
     ) {
-        assert_right(shape, transposed, accumulate)?;
+        assert_right_with_gaps(shape, transposed, accumulate, gap)?;
     }
 }
 
@@ -104,9 +131,21 @@ fn sums_of_many_terms_and_wide_factors() {
 fn a_sum_of_nothing_is_zero() {
     let empty = matrix(&[], 0, 0, false);
     let mut out = [1.0; 6];
-    multiply(&mut out, [2, 0, 3], empty, empty, true);
+    multiply(
+        OutputMatrix::dense(&mut out, 3),
+        [2, 0, 3],
+        empty,
+        empty,
+        true,
+    );
     assert_eq!(out, [1.0; 6]);
-    multiply(&mut out, [2, 0, 3], empty, empty, false);
+    multiply(
+        OutputMatrix::dense(&mut out, 3),
+        [2, 0, 3],
+        empty,
+        empty,
+        false,
+    );
     assert_eq!(out, [0.0; 6]);
 }
 
@@ -115,5 +154,11 @@ fn a_sum_of_nothing_is_zero() {
 fn a_factor_beyond_its_slice_is_refused() {
     let values = numbers(12, 0);
     let (a, b) = (matrix(&values, 3, 4, false), matrix(&values, 4, 4, false));
-    multiply(&mut [0.0; 12], [3, 4, 4], a, b, false);
+    multiply(
+        OutputMatrix::dense(&mut [0.0; 12], 4),
+        [3, 4, 4],
+        a,
+        b,
+        false,
+    );
 }

@@ -1,7 +1,9 @@
 //! Batched matrix products between preallocated buffers: of floats on the calling thread, of bfloat16 by libtorch.
 
+use std::ops::Range;
+
 use pbg_gemm::buffer::FloatBuffer;
-use pbg_gemm::{StridedMatrix, multiply};
+use pbg_gemm::{OutputMatrix, StridedMatrix, multiply};
 
 use crate::error::StepError;
 use crate::half::HalfBuffer;
@@ -32,8 +34,12 @@ impl Matrices for FloatBuffer {
             false => a.block.columns,
         };
         for i in 0..block.count {
+            let out = OutputMatrix {
+                values: &mut self.as_mut_slice()[block.offset + i * block.stride..],
+                row_stride: block.row_stride,
+            };
             multiply(
-                &mut self.as_mut_slice()[block.offset + i * block.stride..],
+                out,
                 [block.rows, inner, block.columns],
                 a.matrix(i),
                 b.matrix(i),
@@ -62,7 +68,8 @@ impl Matrices for HalfBuffer {
     }
 }
 
-/// Equally large matrices at equal distances in a buffer: `count` matrices of `rows` x `columns`, row-major.
+/// Equally large matrices at equal distances in a buffer: `count` matrices of `rows` x `columns`, whose rows are
+/// contiguous.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MatrixBlock {
     /// Start of the first matrix, in numbers.
@@ -73,8 +80,10 @@ pub(crate) struct MatrixBlock {
     pub(crate) stride: usize,
     /// Rows per matrix.
     pub(crate) rows: usize,
-    /// Columns per matrix; rows follow each other without gaps.
+    /// Columns per matrix.
     pub(crate) columns: usize,
+    /// Numbers from one row to the next. In bf16, rows follow each other without gaps.
+    pub(crate) row_stride: usize,
 }
 
 impl MatrixBlock {
@@ -86,6 +95,25 @@ impl MatrixBlock {
             stride: rows * columns,
             rows,
             columns,
+            row_stride: columns,
+        }
+    }
+
+    /// Returns the block of some rows of each matrix.
+    pub(crate) fn with_rows(self, rows: Range<usize>) -> Self {
+        Self {
+            offset: self.offset + rows.start * self.row_stride,
+            rows: rows.len(),
+            ..self
+        }
+    }
+
+    /// Returns the block of some columns of each matrix.
+    pub(crate) fn with_columns(self, columns: Range<usize>) -> Self {
+        Self {
+            offset: self.offset + columns.start,
+            columns: columns.len(),
+            ..self
         }
     }
 
@@ -104,6 +132,7 @@ impl MatrixBlock {
     }
 
     fn layout(&self) -> HalfLayout {
+        debug_assert_eq!(self.row_stride, self.columns, "rows without gaps");
         HalfLayout {
             count: self.count,
             stride: self.stride,
@@ -144,10 +173,10 @@ impl<'a, M: Matrices> Factor<'a, M> {
 impl Factor<'_, FloatBuffer> {
     /// Returns matrix `i` of the block.
     fn matrix(&self, i: usize) -> StridedMatrix<'_> {
-        let columns = self.block.columns;
+        let next_row = self.block.row_stride;
         let (row_stride, column_stride) = match self.transposed {
-            true => (1, columns),
-            false => (columns, 1),
+            true => (1, next_row),
+            false => (next_row, 1),
         };
         StridedMatrix {
             values: &self.buffer.as_slice()[self.block.offset + i * self.block.stride..],

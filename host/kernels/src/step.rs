@@ -10,6 +10,7 @@
 //! gradients. Gradients of table rows are summed over the batch and applied once at its end.
 
 mod buffers;
+mod common_products;
 mod cores;
 mod differentiate;
 mod evaluate;

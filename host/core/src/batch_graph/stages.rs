@@ -58,6 +58,9 @@ pub struct PassStages {
     pub gather: [GatherStage; 2],
     /// Comparisons of each slice, in order.
     pub compare: Vec<CompareStage>,
+    /// Whether there are two comparisons, in both of which positives of a chunk are compared with positives by inner
+    /// products in single precision. One product serves both, since one comparison's is the transpose of the other's.
+    pub shares_products: bool,
     /// Whether the relation types of each slice's edges are predicted.
     pub predict_relations: bool,
     /// Stages that scatter the gradients of each slice, by side.
@@ -124,6 +127,11 @@ impl PassStages {
                 ..gather(side)
             }),
             compare: pass.replaced.iter().map(compare).collect(),
+            shares_products: Side::BOTH
+                .iter()
+                .all(|&side| replaced(side) && spec.in_batch(side))
+                && spec.comparator.formula().is_none()
+                && !spec.half,
             predict_relations: spec.predicts_relations && spec.relations.is_some() && transforms,
             scatter: Side::BOTH.map(|side| ScatterStage {
                 regularized: regularized(gather(side).operator),

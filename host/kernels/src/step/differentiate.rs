@@ -1,11 +1,14 @@
 //! Gradients of the compared rows of a slice, from gradients of its scores.
 
+use std::ops::Range;
+
 use pbg_core::batch_graph::Negatives;
 use pbg_rows::vector;
 
 use crate::error::StepError;
 use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators::formula::Evaluators;
+use crate::step::common_products::SharingOrder;
 use crate::step::score_buffers::ScoreBuffers;
 use crate::step::scores::{ComparisonBuffers, SliceComparison};
 
@@ -27,6 +30,7 @@ impl SliceComparison<'_> {
             return Ok(());
         }
         if compared.scores.columns > 0 {
+            self.share_gradients(compared.scores);
             self.differentiate_queries(compared)?;
             self.differentiate_candidates(compared)?;
         }
@@ -34,6 +38,21 @@ impl SliceComparison<'_> {
             self.differentiate_positives(compared);
         }
         Ok(())
+    }
+
+    /// Keeps the gradients of products that the other comparison multiplies, or adds the kept ones.
+    fn share_gradients(&self, scores: &mut ScoreBuffers) {
+        let (scores, common) = self.split(scores);
+        match self.sharing {
+            None => {}
+            Some(SharingOrder::First) => common.keep_gradients(scores),
+            Some(SharingOrder::Second) => common.add_gradients(scores),
+        }
+    }
+
+    /// Returns the columns of scores whose gradients are multiplied here.
+    fn multiplied(&self, columns: usize) -> Range<usize> {
+        SharingOrder::differentiated(self.sharing, self.slice.chunk, columns)
     }
 
     fn differentiate_queries(&self, compared: &mut ComparisonBuffers<'_>) -> Result<(), StepError> {
@@ -47,12 +66,19 @@ impl SliceComparison<'_> {
         let (rows, block, _) = self.candidates(candidates, entities);
         let queried = MatrixBlock::dense(self.slice.chunks, self.slice.chunk, dimension);
         let gradients = &mut queries.positives;
+        let multiplied = self.multiplied(scores.columns);
+        if multiplied.is_empty() {
+            return Ok(());
+        }
         match self.rounded {
             false => product(
                 &mut gradients.values,
                 queried,
-                Factor::plain(&scores.negatives, self.score_block()),
-                Factor::plain(&rows.values, block),
+                Factor::plain(
+                    &scores.negatives,
+                    self.score_block().with_columns(multiplied.clone()),
+                ),
+                Factor::plain(&rows.values, block.with_rows(multiplied)),
                 gradients.started,
             )?,
             true => {
@@ -92,12 +118,14 @@ impl SliceComparison<'_> {
         };
         // Gradients of all entities are summed over the slices; others start anew in each slice.
         gradients.started &= self.negatives() == Negatives::All;
+        let multiplied = self.multiplied(columns);
+        gradients.first_row = multiplied.start;
         let (of_scores, of_queries) = (self.score_block(), self.positives(self.side.other()));
         match self.rounded {
             false => product(
                 &mut gradients.values,
-                block,
-                Factor::transposed(&scores.negatives, of_scores),
+                block.with_rows(multiplied.clone()),
+                Factor::transposed(&scores.negatives, of_scores.with_columns(multiplied)),
                 Factor::plain(&queries.values, of_queries),
                 gradients.started,
             )?,

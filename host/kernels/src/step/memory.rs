@@ -11,6 +11,7 @@ use pbg_rows::spec::{ModelSpec, SpecError, step_plan};
 
 use crate::operators;
 use crate::step::Execution;
+use crate::step::common_products;
 use crate::step::plan::BatchPlan;
 
 /// Sizes of the tables of one entity type.
@@ -37,8 +38,10 @@ pub fn worker_bytes(
 ) -> Result<u64, SpecError> {
     // A worker keeps one buffer of each name, which grows to the largest size that any relation needs.
     let mut needs: Vec<((TensorName, ElementType, usize), usize)> = Vec::new();
+    let mut common = 0;
     for plan in plans(spec, batch_size, execution, rows)? {
         let chunks = chunks_per_slice(&plan);
+        common = common_products::buffer_bytes(&plan).max(common);
         let mut before: Vec<(TensorName, ElementType)> = Vec::new();
         for buffer in &plan.step.buffers {
             let kind = (buffer.name, buffer.element);
@@ -56,7 +59,8 @@ pub fn worker_bytes(
         true => bytes.saturating_add(HUGE_PAGE),
         false => bytes,
     };
-    let buffers = needs.iter().map(|&(_, bytes)| pages(bytes) as u64);
+    let buffers = needs.iter().map(|&(_, bytes)| bytes).chain([common; 2]);
+    let buffers = buffers.map(|bytes| pages(bytes) as u64);
     let formulas = operators::formula::worker_bytes(spec) as u64;
     Ok(buffers.fold(formulas, u64::saturating_add))
 }

@@ -32,6 +32,9 @@ pub(crate) struct RowGradients {
     pub(crate) row_factors: Vec<f32>,
     /// Whether `values` already holds gradients of this slice.
     pub(crate) started: bool,
+    /// First row of each chunk that has a gradient in `values`. The gradients of earlier rows, the positives of a
+    /// comparison that has products in common with the next one, are among those of its queries.
+    pub(crate) first_row: usize,
 }
 
 impl PreparedRows {
@@ -77,6 +80,7 @@ impl RowGradients {
             sums.resize(rows, 0.0);
         }
         self.started = false;
+        self.first_row = 0;
     }
 
     /// Stores the first `floats` numbers of `half`, or adds them if there are gradients already.

@@ -359,15 +359,17 @@ fn join(buffers: &mut SliceSide, side: &SideOfSlice<'_>, dimension: usize) {
         .values
         .as_slice()
         .chunks_exact(columns * dimension);
-    for (target, source) in target.zip(source).take(slice.chunks) {
-        let source = &source[..slice.chunk * dimension];
-        if started {
-            vector::add(target, source);
-        } else {
-            target.copy_from_slice(source);
+    if buffers.candidates.first_row < slice.chunk {
+        for (target, source) in target.zip(source).take(slice.chunks) {
+            let source = &source[..slice.chunk * dimension];
+            if started {
+                vector::add(target, source);
+            } else {
+                target.copy_from_slice(source);
+            }
         }
+        positives.started = true;
     }
-    positives.started = true;
     for row in 0..slice.rows.len() {
         let from = (row / slice.chunk) * columns + row % slice.chunk;
         positives.bias[row] += buffers.candidates.bias[from];

@@ -8,6 +8,7 @@ use pbg_rows::vector;
 
 use crate::error::StepError;
 use crate::half::HalfBuffer;
+use crate::step::common_products::CommonProducts;
 use crate::step::plan::Slice;
 use crate::step::share::{self, ShareExchange};
 use crate::subnormal::SubnormalMode;
@@ -57,6 +58,8 @@ pub(crate) struct ScoreBuffers {
     pub(crate) loss: Vec<f32>,
     /// Candidates per positive.
     pub(crate) columns: usize,
+    /// What the two comparisons of a slice have in common.
+    pub(super) common: CommonProducts,
 }
 
 impl ScoreBuffers {
@@ -155,7 +158,8 @@ impl ScoreBuffers {
             &self.positive_gradient,
             &self.loss,
         ];
-        2 * (self.half.len() + self.half_gradients.len())
+        self.common.bytes()
+            + 2 * (self.half.len() + self.half_gradients.len())
             + 4 * (self.negatives.floats() + vectors.iter().map(|v| v.capacity()).sum::<usize>())
     }
 

@@ -11,6 +11,7 @@ use crate::matmul::{Factor, MatrixBlock, product};
 use crate::operators::formula::Evaluators;
 use crate::score_function::{RowExtras, ScoreFunction};
 use crate::step::buffers::{EntityBuffers, SliceSide};
+use crate::step::common_products::{ChunkScores, CommonProducts, SharingOrder};
 use crate::step::gather::ChunkLayout;
 use crate::step::plan::{BatchPlan, Slice};
 use crate::step::prepared_rows::PreparedRows;
@@ -27,6 +28,8 @@ pub(crate) struct SliceComparison<'a> {
     pub(crate) comparison: ScoreFunction,
     /// Whether products have bf16 factors.
     pub(crate) rounded: bool,
+    /// If the slice's two comparisons have products in common: which of them this is.
+    pub(crate) sharing: Option<SharingOrder>,
     /// Whether the positives' scores are computed pair by pair. This is so for distances, since a difference of large
     /// numbers would spoil the small distances of positives. Otherwise they are the diagonal of the in-batch negatives'
     /// scores.
@@ -77,6 +80,7 @@ impl SliceComparison<'_> {
             stride: self.layout(side).rows() * dimension,
             rows: self.slice.chunk,
             columns: dimension,
+            row_stride: dimension,
         }
     }
 
@@ -112,6 +116,7 @@ impl SliceComparison<'_> {
             stride: layout.rows() * dimension,
             rows: layout.rows() - skipped,
             columns: dimension,
+            row_stride: dimension,
         };
         (block, skipped)
     }
@@ -154,6 +159,27 @@ impl SliceComparison<'_> {
         Ok(())
     }
 
+    /// Returns the scores, and what this comparison has in common with the other one.
+    pub(super) fn split<'s>(
+        &self,
+        scores: &'s mut ScoreBuffers,
+    ) -> (ChunkScores<'s>, &'s mut CommonProducts) {
+        let ScoreBuffers {
+            negatives,
+            columns,
+            common,
+            ..
+        } = scores;
+        let values = &mut negatives.as_mut_slice()[..self.slice.padded() * *columns];
+        let (chunk, columns) = (self.slice.chunk, *columns);
+        let scores = ChunkScores {
+            values,
+            chunk,
+            columns,
+        };
+        (scores, common)
+    }
+
     /// Computes the inner products of the queries with the candidates, which are `block` of `rows`.
     fn multiply(
         &self,
@@ -164,13 +190,23 @@ impl SliceComparison<'_> {
     ) -> Result<(), StepError> {
         let (of_queries, to) = (self.positives(self.side.other()), self.score_block());
         match self.rounded {
-            false => product(
-                &mut scores.negatives,
-                to,
-                Factor::plain(&queries.values, of_queries),
-                Factor::transposed(&rows.values, block),
-                false,
-            ),
+            false => {
+                let columns = SharingOrder::scored(self.sharing, self.slice.chunk, to.columns);
+                product(
+                    &mut scores.negatives,
+                    to.with_columns(columns.clone()),
+                    Factor::plain(&queries.values, of_queries),
+                    Factor::transposed(&rows.values, block.with_rows(columns)),
+                    false,
+                )?;
+                let (scores, common) = self.split(scores);
+                match self.sharing {
+                    None => {}
+                    Some(SharingOrder::First) => common.keep_products(scores),
+                    Some(SharingOrder::Second) => common.fill_products(scores),
+                }
+                Ok(())
+            }
             true => {
                 let floats = self.slice.padded() * scores.columns;
                 scores.half.reserve(floats);

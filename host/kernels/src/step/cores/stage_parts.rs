@@ -7,6 +7,7 @@ use pbg_rows::table::LookUp;
 
 use crate::operators;
 use crate::score_function::ScoreFunction;
+use crate::step::common_products::SharingOrder;
 use crate::step::executor::{SliceStages, side_and_other};
 use crate::step::gather::{ChunkLayout, Gatherer, RowSource, RowTransform, SideOfSlice};
 use crate::step::plan::Slice;
@@ -79,6 +80,12 @@ impl<'b> CoreStep<'b> {
             }),
             comparison: ScoreFunction::of(self.spec),
             rounded: stage.rounded,
+            sharing: at.stages.shares_products.then(|| {
+                match at.stages.compare.first() == Some(stage) {
+                    true => SharingOrder::First,
+                    false => SharingOrder::Second,
+                }
+            }),
             pairs: stage.pairwise_positives,
             positive_entities: &self.job.batch.side(stage.side)[slice.rows.clone()],
             entities: self.share.of(self.job.tables.side(stage.side).entities()),
