@@ -75,26 +75,33 @@ fn larger(a: f32, b: f32) -> f32 {
     if b > a { b } else { a }
 }
 
+/// Folds the lanes of a row in [`CHAINS`] chains. They stay in registers only if no variable chooses one of them.
+#[inline(always)]
+fn in_chains<T: Copy>(row: &[Lane], initial: T, fold: impl Fn(&mut T, &Lane)) -> [T; CHAINS] {
+    let [mut first, mut second] = [initial; CHAINS];
+    let (pairs, rest) = row.as_chunks::<CHAINS>();
+    for [one, other] in pairs {
+        fold(&mut first, one);
+        fold(&mut second, other);
+    }
+    if let [last] = rest {
+        fold(&mut first, last);
+    }
+    [first, second]
+}
+
 /// Returns the largest value, and whether any value is NaN, which loses every comparison.
 #[inline(always)]
 fn largest_of(row: &[Lane]) -> (f32, bool) {
-    let mut largest = [[f32::NEG_INFINITY; WIDTH]; CHAINS];
-    let mut poisoned = [[0; WIDTH]; CHAINS];
-    let mut see = |chain: usize, lane: &Lane| {
+    let initial = ([f32::NEG_INFINITY; WIDTH], [0; WIDTH]);
+    let chains = in_chains(row, initial, |(largest, poisoned), lane| {
         for (i, &value) in lane.iter().enumerate() {
-            largest[chain][i] = larger(largest[chain][i], value);
-            poisoned[chain][i] |= u32::from(value.is_nan());
+            largest[i] = larger(largest[i], value);
+            poisoned[i] |= u32::from(value.is_nan());
         }
-    };
-    let (rows, rest) = row.as_chunks::<CHAINS>();
-    for lanes in rows {
-        (0..CHAINS).for_each(|chain| see(chain, &lanes[chain]));
-    }
-    rest.iter()
-        .enumerate()
-        .for_each(|(chain, lane)| see(chain, lane));
-    let largest = largest.as_flattened().iter().copied();
-    let poisoned = poisoned.as_flattened().iter();
+    });
+    let largest = chains.iter().flat_map(|(largest, _)| largest).copied();
+    let poisoned = chains.iter().flat_map(|(_, poisoned)| poisoned);
     (
         largest.fold(f32::NEG_INFINITY, larger),
         poisoned.sum::<u32>() > 0,
@@ -116,20 +123,11 @@ fn largest_present(x: &[f32], scores: &[f32]) -> f32 {
 #[inline(always)]
 fn sum_all(x: &[Lane], lanes: usize, sums: &mut [f32]) {
     for (row, sum) in x.chunks_exact(lanes).zip(sums) {
-        let mut sums = [[0.0; WIDTH]; CHAINS];
-        let (rows, rest) = row.as_chunks::<CHAINS>();
-        let mut add = |chain: usize, lane: &Lane| {
-            for (sum, value) in sums[chain].iter_mut().zip(lane) {
+        let [first, second] = in_chains(row, [0.0; WIDTH], |sums, lane| {
+            for (sum, value) in sums.iter_mut().zip(lane) {
                 *sum += value;
             }
-        };
-        for lanes in rows {
-            (0..CHAINS).for_each(|chain| add(chain, &lanes[chain]));
-        }
-        rest.iter()
-            .enumerate()
-            .for_each(|(chain, lane)| add(chain, lane));
-        let [first, second] = sums;
+        });
         *sum = join_lanes(
             std::array::from_fn::<_, WIDTH, _>(|i| first[i] + second[i]),
             |a, b| a + b,
