@@ -106,8 +106,7 @@ impl ScoreFunction {
         };
         if self.comparator == Comparator::Cos {
             let along = vector::dot(gradient, prepared);
-            vector::axpy(gradient, -along, prepared);
-            vector::scale(gradient, extras.inverse_norm);
+            vector::axpy_scaled(gradient, -along, prepared, extras.inverse_norm);
         }
         if self.bias {
             gradient[0] = bias_gradient + regularizer;

@@ -160,6 +160,22 @@ pub fn axpy(y: &mut [f32], a: f32, x: &[f32]) {
     }
 }
 
+/// `y = b * (y + a * x)`.
+#[inline]
+#[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
+pub fn axpy_scaled(y: &mut [f32], a: f32, x: &[f32], b: f32) {
+    debug_assert_eq!(x.len(), y.len());
+    if target_cfg_f!(target_feature = "fma") {
+        y.iter_mut()
+            .zip(x)
+            .for_each(|(y, &x)| *y = b * fma::<true>(a, x, *y));
+    } else {
+        y.iter_mut()
+            .zip(x)
+            .for_each(|(y, &x)| *y = b * fma::<false>(a, x, *y));
+    }
+}
+
 /// `y += x`.
 #[inline]
 #[multiversion(targets("x86_64+avx512f+avx2+fma", "x86_64+avx2+fma"))]
