@@ -107,6 +107,35 @@ fn training_steps_are_measured_beside_their_products() {
 }
 
 #[test]
+fn workers_are_measured_beside_one_and_beside_as_many_threads_of_products() {
+    let place = Workplace::with_dataset(CONFIG);
+    let found = figures(
+        &place,
+        "bench scale-up --workers 1,2 --epochs 2",
+        &[
+            "/cores",
+            "/edges",
+            "/runs/0/edges_per_second",
+            "/runs/1/edges_per_second",
+            "/runs/1/speed_up",
+            "/runs/1/efficiency",
+            "/runs/0/products_per_second",
+            "/runs/1/products_per_second",
+        ],
+    );
+    assert!((found[4].1 - found[3].1 / found[2].1).abs() < 1e-9);
+    assert!((found[5].1 - found[4].1 / 2.0).abs() < 1e-9);
+    let text = place.run(["bench", "scale-up"]).succeeds().stdout;
+    assert!(text.contains("| workers |"), "{text}");
+    place
+        .run(["bench", "scale-up", "--workers", "0"])
+        .fails(2, &["--workers", "1..=4096"]);
+    let gpu = ["bench", "scale-up", "--set", "execution.device=\"cuda:0\""];
+    place.run(gpu).fails(4, &["execution.device"]);
+    nothing_stays(&place);
+}
+
+#[test]
 fn trainers_are_measured_beside_rounds_without_waits() {
     let Some(server) = nats_server() else {
         return;

@@ -5,6 +5,7 @@ mod cluster;
 mod eval;
 mod import;
 mod kernels;
+mod products;
 mod steps;
 mod storage;
 mod throughput;
@@ -14,6 +15,7 @@ pub use cluster::{BucketDuration, ClusterReport, cluster};
 pub use eval::{EvalBenchReport, eval};
 pub use import::{ImportBenchReport, import};
 pub use kernels::{StepCase, StepReport, step, step_cases};
+pub use products::products_together;
 pub use steps::{StepBench, StepSizes};
 pub use storage::{IoRate, StorageReport, storage};
 
@@ -25,10 +27,15 @@ use pbg_model::{ResolvedConfig, RunError};
 /// # Errors
 /// When libtorch fails.
 pub fn ceiling(resolved: &ResolvedConfig) -> Result<f64, RunError> {
-    let (config, blueprint) = (resolved.config(), resolved.blueprint());
-    let relation = &blueprint.spec.relations[0];
-    let rows = &blueprint.layout.types[relation.rhs].rows;
-    let entities = rows.iter().copied().max().unwrap_or(1) as usize;
+    let config = resolved.config();
     let (batch, precision) = (config.batch_size as usize, config.execution.precision);
-    throughput::ceiling(&blueprint.spec, batch, entities, precision)
+    let spec = &resolved.blueprint().spec;
+    throughput::ceiling(spec, batch, entities(resolved), precision)
+}
+
+/// Returns the number of entities in the largest right partition of the first relation.
+fn entities(resolved: &ResolvedConfig) -> usize {
+    let blueprint = resolved.blueprint();
+    let rows = &blueprint.layout.types[blueprint.spec.relations[0].rhs].rows;
+    rows.iter().copied().max().unwrap_or(1) as usize
 }

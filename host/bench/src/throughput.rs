@@ -14,7 +14,7 @@ use pbg_rows::spec::ModelSpec;
 
 use crate::clocks::thread_cpu_seconds;
 /// Returns the number of floating-point operations of one product.
-fn operations(shape: ProductShape) -> f64 {
+pub(crate) fn operations(shape: ProductShape) -> f64 {
     2.0 * (shape.batch * shape.rows * shape.inner) as f64 * shape.columns as f64
 }
 
@@ -41,9 +41,71 @@ pub(crate) fn bmm_rate(
     Ok(operations(shape) * f64::from(repetitions) / seconds)
 }
 
-/// Returns the edges per CPU-second if a step consisted only of its matrix products. For each side that negatives
-/// replace, these are the scores and both of their gradients. A step has `batch` edges of the first relation between
-/// partitions of `entities` entities.
+/// The matrix products of a chunk of positives: for each side that negatives replace, the scores and both of their
+/// gradients.
+pub(crate) struct ChunkProducts {
+    /// Number of positives.
+    pub(crate) edges: usize,
+    /// Shapes of the products.
+    pub(crate) shapes: Vec<ProductShape>,
+}
+
+impl ChunkProducts {
+    /// Returns the products for batches of `batch` edges of the first relation between partitions of `entities`
+    /// entities.
+    pub(crate) fn new(spec: &ModelSpec, batch: usize, entities: usize) -> Self {
+        let rules = &spec.relations[0];
+        let chunk = spec.chunk_size(rules, batch).min(batch);
+        let dimension = spec.entities[rules.rhs].dimension as i64;
+        let sides = Side::BOTH.into_iter().filter(|&side| !spec.disabled(side));
+        let shapes = sides.flat_map(|side| {
+            let in_batch = if spec.num_batch_negs > 0 { chunk } else { 0 };
+            let candidates = match rules.all_negs {
+                true => entities,
+                false => in_batch + spec.uniform_negatives(rules, side),
+            } as i64;
+            let rows = chunk as i64;
+            [
+                (rows, dimension, candidates),
+                (rows, candidates, dimension),
+                (candidates, rows, dimension),
+            ]
+            .map(|(rows, inner, columns)| ProductShape {
+                batch: 1,
+                rows,
+                inner,
+                columns,
+            })
+        });
+        Self {
+            edges: chunk,
+            shapes: shapes.collect(),
+        }
+    }
+
+    /// Returns the seconds that the products take, of which `rate` returns the floating-point operations per second.
+    /// Each shape is measured once.
+    pub(crate) fn seconds<E>(
+        &self,
+        mut rate: impl FnMut(ProductShape) -> Result<f64, E>,
+    ) -> Result<f64, E> {
+        let mut known: Vec<(ProductShape, f64)> = Vec::new();
+        let mut seconds = 0.0;
+        for &shape in &self.shapes {
+            let found = known.iter().find(|(known, _)| *known == shape);
+            let measured = match found {
+                Some(&(_, rate)) => rate,
+                None => rate(shape)?,
+            };
+            known.push((shape, measured));
+            seconds += operations(shape) / measured;
+        }
+        Ok(seconds)
+    }
+}
+
+/// Returns the edges per CPU-second if a step consisted only of its matrix products, computed by libtorch. A step has
+/// `batch` edges of the first relation between partitions of `entities` entities.
 ///
 /// # Errors
 /// When libtorch fails.
@@ -53,37 +115,7 @@ pub(crate) fn ceiling(
     entities: usize,
     precision: Precision,
 ) -> Result<f64, RunError> {
-    let rules = &spec.relations[0];
-    let chunk = spec.chunk_size(rules, batch).min(batch);
-    let dimension = spec.entities[rules.rhs].dimension as i64;
-    let mut products = Vec::new();
-    let mut seconds = 0.0;
-    for side in Side::BOTH.into_iter().filter(|&side| !spec.disabled(side)) {
-        let in_batch = if spec.num_batch_negs > 0 { chunk } else { 0 };
-        let candidates = match rules.all_negs {
-            true => entities,
-            false => in_batch + spec.uniform_negatives(rules, side),
-        } as i64;
-        let rows = chunk as i64;
-        for (rows, inner, columns) in [
-            (rows, dimension, candidates),
-            (rows, candidates, dimension),
-            (candidates, rows, dimension),
-        ] {
-            let shape = ProductShape {
-                batch: 1,
-                rows,
-                inner,
-                columns,
-            };
-            let known = products.iter().find(|(known, _)| *known == shape);
-            let rate = match known {
-                Some(&(_, rate)) => rate,
-                None => bmm_rate(shape, precision, Duration::from_millis(300))?,
-            };
-            products.push((shape, rate));
-            seconds += operations(shape) / rate;
-        }
-    }
-    Ok(chunk as f64 / seconds)
+    let products = ChunkProducts::new(spec, batch, entities);
+    let rate = |shape| bmm_rate(shape, precision, Duration::from_millis(300));
+    Ok(products.edges as f64 / products.seconds(rate)?)
 }

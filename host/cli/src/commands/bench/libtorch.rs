@@ -10,6 +10,6 @@ use crate::libtorch;
 pub(super) fn load_for_comparison() -> Result<()> {
     libtorch::load(
         "a comparison with libtorch's own matrix product",
-        "`bench storage` and `bench import` do not need it",
+        "`bench scale-up`, `bench storage` and `bench import` do not need it",
     )
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use pbg_bench::process_cpu_seconds;
+use pbg_config::Config;
 use pbg_core::event::{Event, PartitionIo};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use serde::Serialize;
@@ -71,11 +72,27 @@ struct Report {
 /// The failure that ended the run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     libtorch::load_for_comparison()?;
-    let mut config = load::config(&args.config, terminal)?;
+    let config = load::config(&args.config, terminal)?;
+    let (resolved, watch) = train(config, args.epochs, &args.plugins, terminal)?;
+    let report = watch.report(pbg_bench::ceiling(&resolved)?);
+    let print = |out: &mut dyn Write| print_report(out, &report, args.profile);
+    terminal::print_result(args.json, &report, print)
+}
+
+/// Trains `epochs` epochs of a configuration in a temporary folder.
+///
+/// # Errors
+/// The failure that ended the run.
+pub(super) fn train(
+    mut config: Config,
+    epochs: u32,
+    plugins: &[String],
+    terminal: Terminal,
+) -> Result<(ResolvedConfig, TrainingTimer)> {
     let folder = BenchFolder::create(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
-    config.num_epochs = args.epochs;
-    let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
+    config.num_epochs = epochs;
+    let given = plugins::given_operators(&mut config, plugins, None, &terminal)?;
     let named = StrategyOverrides::named(&given);
     let filled = plugins::fill(&config, named, None, None, &terminal)?;
     let mut watch = TrainingTimer::default();
@@ -90,20 +107,18 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             watch.see(&event);
         },
     )?;
-    let report = watch.report(pbg_bench::ceiling(&resolved)?);
-    let print = |out: &mut dyn Write| print_report(out, &report, args.profile);
-    terminal::print_result(args.json, &report, print)
+    Ok((resolved, watch))
 }
 
 /// Wall and CPU clocks that run from the start to the end of training.
 #[derive(Default)]
-struct TrainingTimer {
+pub(super) struct TrainingTimer {
     started: Option<(Instant, f64)>,
     workers: u32,
-    edges: u64,
-    wall: f64,
+    pub(super) edges: u64,
+    pub(super) wall: f64,
     cpu: f64,
-    io: PartitionIo,
+    pub(super) io: PartitionIo,
     stages: Vec<(String, f64)>,
 }
 
