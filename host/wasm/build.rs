@@ -9,16 +9,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Folders below `plugins/`.
-const SLOTS: [&str; 5] = ["orders", "samplers", "negatives", "losses", "operators"];
+const SLOTS: [&str; 6] = [
+    "orders",
+    "samplers",
+    "negatives",
+    "losses",
+    "operators",
+    "comparators",
+];
 
 /// Name of the interface that a plugin exports, and the variant of `PluginSlot` that it makes the plugin.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
     ("loss-traced", "TracedLoss"),
     ("loss-computed", "ComputedLoss"),
     ("operator-traced", "TracedOperator"),
     ("operator-formula", "TracedOperator"),
+    ("comparator-formula", "Comparator"),
     ("negative-distribution", "NegativeSampler"),
 ];
 

@@ -9,7 +9,8 @@ use wit_bindgen_rust::{Opts, WithOption};
 
 /// Modules of the bindings, each with the interface that its world exports. Each has its own world, separate from that
 /// of `metadata`: the encoder of components joins the two.
-const STRATEGIES: [(&str, &str); 6] = [
+const STRATEGIES: [(&str, &str); 7] = [
+    ("comparator", "comparator-formula"),
     ("computed", "loss-computed"),
     ("negatives", "negative-distribution"),
     ("operator", "operator-formula"),

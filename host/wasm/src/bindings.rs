@@ -13,6 +13,7 @@ mod generated {
                 include pbg:plugin/traced-operator@0.1.0;
                 include pbg:plugin/negatives@0.1.0;
                 include pbg:plugin/operator@0.1.0;
+                include pbg:plugin/comparator@0.1.0;
             }
         ",
         path: "../../wit",
@@ -22,8 +23,8 @@ mod generated {
 }
 
 pub(crate) use generated::exports::pbg::plugin::{
-    bucket_order, loss_computed, loss_traced, metadata, negative_distribution, operator_formula,
-    operator_traced, relation_sampler,
+    bucket_order, comparator_formula, loss_computed, loss_traced, metadata, negative_distribution,
+    operator_formula, operator_traced, relation_sampler,
 };
 pub(crate) use generated::pbg::plugin::{files, log, run, types};
 
@@ -53,4 +54,34 @@ macro_rules! lift_binary {
     };
 }
 
-pub(crate) use {lift_binary, lift_variants};
+/// Defines the functions `node`, `unary` and `binary`, which convert nodes of formulas on vectors from the types of the
+/// interface `wit`. Its additional nodes `$node` become `$value`.
+macro_rules! lift_vectors {
+    ($wit:ident, { $($node:ident($x:ident) => $value:expr),* }) => {
+        fn node(node: $wit::Node) -> FormulaNode {
+            match node {
+                $wit::Node::Component(index) => FormulaNode::Component(index),
+                $wit::Node::Constant(value) => FormulaNode::Constant(value),
+                $wit::Node::Unary($wit::Unary { op, x }) => FormulaNode::Unary(unary(op), x),
+                $wit::Node::Binary($wit::Binary { op, left, right }) => {
+                    FormulaNode::Binary(binary(op), left, right)
+                }
+                $wit::Node::Select($wit::Select {
+                    condition,
+                    then,
+                    otherwise,
+                }) => FormulaNode::Select(condition, then, otherwise),
+                $wit::Node::Clamp($wit::Clamp { x, low, high }) => FormulaNode::Clamp(x, low, high),
+                $($wit::Node::$node($x) => $value,)*
+            }
+        }
+
+        $crate::bindings::lift_variants! { unary: $wit::UnaryOp => Unary {
+            Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
+        } }
+
+        $crate::bindings::lift_binary! { $wit::BinaryOp }
+    };
+}
+
+pub(crate) use {lift_binary, lift_variants, lift_vectors};

@@ -25,6 +25,7 @@
 
 mod bindings;
 mod cache;
+mod comparator;
 mod compiled_plugin;
 mod compiler;
 mod engine;
@@ -53,6 +54,7 @@ mod standard;
 mod strategy;
 
 pub use cache::{CacheError, CodeCache};
+pub use comparator::LoadedComparator;
 pub use compiler::CompilerProcess;
 pub use error::LoadError;
 pub use grants::FolderGrant;

@@ -15,7 +15,7 @@ use crate::strategy::{SlotExports, SlotPlugin};
 
 /// Largest size (bytes) of a formula: more than the largest valid one, so that a formula with too many nodes is
 /// reported with their number.
-const FORMULA_BYTES: usize = 4 << 20;
+pub(crate) const FORMULA_BYTES: usize = 4 << 20;
 
 /// An operator that is a component. The component is asked for its formula once and not needed afterwards.
 pub struct LoadedOperator {

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::bindings::{self, PACKAGE, VERSION};
 use crate::cache::CodeCache;
+use crate::comparator::{LoadedComparator, load as load_comparator};
 use crate::compiled_plugin::{CompileContext, CompiledPlugin};
 use crate::compiler::CompilerProcess;
 use crate::engine::SandboxEngine;
@@ -298,6 +299,17 @@ impl LoadedPlugin {
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         load_operator(SlotPlugin::new(self.program, id, declared, parameters)?)
+    }
+
+    /// Turns the plugin into a comparator; see [`LoadedPlugin::into_order`].
+    ///
+    /// # Errors
+    /// As [`LoadedPlugin::into_order`]; a formula that is not a valid comparator is a [`LoadError::Fault`] of `build`.
+    pub fn into_comparator(self, parameters: &Value) -> Result<LoadedComparator, LoadError> {
+        self.expect(PluginSlot::Comparator)?;
+        let id = self.id();
+        let declared = &self.inspection.metadata.parameters;
+        load_comparator(SlotPlugin::new(self.program, id, declared, parameters)?)
     }
 
     /// Turns the plugin into a negative sampler; see [`LoadedPlugin::into_order`].

@@ -83,7 +83,7 @@ pub enum RecordedCall {
         /// Mean loss observed after each draw that was trained.
         losses: Vec<f32>,
     },
-    /// `build`: the formula of a loss or an operator.
+    /// `build`: the formula of a loss, an operator or a comparator.
     Build,
     /// `distribution` of a negative sampler.
     Distribution {

@@ -19,18 +19,21 @@ pub enum PluginSlot {
     ComputedLoss,
     /// Operator given as a formula.
     TracedOperator,
+    /// Comparator of embeddings, given as a formula.
+    Comparator,
     /// Choice of the entities from which negatives are drawn.
     NegativeSampler,
 }
 
 impl PluginSlot {
     /// All slots.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::BucketOrder,
         Self::RelationSampler,
         Self::TracedLoss,
         Self::ComputedLoss,
         Self::TracedOperator,
+        Self::Comparator,
         Self::NegativeSampler,
     ];
 
@@ -43,6 +46,7 @@ impl PluginSlot {
             Self::TracedLoss => &["loss-traced"],
             Self::ComputedLoss => &["loss-computed"],
             Self::TracedOperator => &["operator-formula", "operator-traced"],
+            Self::Comparator => &["comparator-formula"],
             Self::NegativeSampler => &["negative-distribution"],
         };
         names
@@ -59,6 +63,7 @@ impl std::fmt::Display for PluginSlot {
             Self::TracedLoss => "traced loss",
             Self::ComputedLoss => "computed loss",
             Self::TracedOperator => "traced operator",
+            Self::Comparator => "comparator",
             Self::NegativeSampler => "negative sampler",
         })
     }

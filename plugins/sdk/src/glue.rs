@@ -25,6 +25,41 @@ macro_rules! lower_binary {
     };
 }
 
+/// Defines the function `lower_node`, which converts a node of a formula on vectors to the type of the bindings in
+/// `$interface`; the interface also has the nodes `$node`.
+macro_rules! lower_vectors {
+    ($interface:ident, $absent:literal, { $($node:pat => $lowered:expr)? }) => {
+        fn lower_node(node: crate::operator::Node) -> $interface::Node {
+            use crate::loss::Binary;
+            use crate::operator::{Node, Unary};
+            use $interface::Node as Lowered;
+            lower_variants! { unary: Unary => $interface::UnaryOp {
+                Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
+            } }
+            lower_binary! { $interface::BinaryOp }
+            match node {
+                $($node => $lowered,)?
+                Node::Component(index) => Lowered::Component(index),
+                Node::Constant(value) => Lowered::Constant(value),
+                Node::Unary(op, x) => Lowered::Unary($interface::Unary { op: unary(op), x }),
+                Node::Binary(op, left, right) => Lowered::Binary($interface::Binary {
+                    op: binary(op),
+                    left,
+                    right,
+                }),
+                Node::Select(condition, then, otherwise) => Lowered::Select($interface::Select {
+                    condition,
+                    then,
+                    otherwise,
+                }),
+                Node::Clamp(x, low, high) => Lowered::Clamp($interface::Clamp { x, low, high }),
+                Node::Sum(x) => Lowered::Sum(x),
+                _ => unreachable!($absent),
+            }
+        }
+    };
+}
+
 /// Defines the function `configure` of the interface for plugins of a kind.
 macro_rules! configure {
     ($kind:ident) => {
@@ -41,6 +76,7 @@ macro_rules! configure {
 }
 
 pub mod bindings;
+pub mod comparator;
 pub mod computed;
 pub mod metadata;
 pub mod negatives;

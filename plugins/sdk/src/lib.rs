@@ -39,7 +39,8 @@
 //! Relation samplers are made the same way, with [`Sampler`] and [`export_sampler!`]. So are losses,
 //! with [`TracedLoss`] and [`export_traced_loss!`] for a formula, or [`ComputedLoss`] and
 //! [`export_computed_loss!`] for code, operators of relations, with [`TracedOperator`] and
-//! [`export_traced_operator!`], and distributions of negatives, with [`NegativeSampler`] and [`export_negatives!`].
+//! [`export_traced_operator!`], comparators of embeddings, with [`TracedComparator`] and [`export_traced_comparator!`],
+//! and distributions of negatives, with [`NegativeSampler`] and [`export_negatives!`].
 //!
 //! Three rules for plugins:
 //!
@@ -50,6 +51,7 @@
 //! * [`log`] writes lines to the host, a limited number per call; [`files`] reads granted files; [`run`] returns the
 //!   length of the run.
 
+pub mod comparator;
 pub mod files;
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
@@ -73,6 +75,7 @@ pub mod states;
 pub mod testing;
 mod traffic;
 
+pub use comparator::TracedComparator;
 pub use left::Left;
 pub use loss::{ComputedLoss, TracedLoss};
 pub use metadata::{Metadata, Parameter, ParameterKind};

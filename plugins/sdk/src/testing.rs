@@ -1,10 +1,12 @@
 //! Assertions for a plugin's tests: the contracts that the host enforces, checked natively.
 
+mod comparators;
 mod losses;
 mod negatives;
 mod operators;
 mod samplers;
 
+pub use comparators::{assert_traced_comparator, comparator_with_defaults};
 pub use losses::{
     assert_computed_loss, assert_gradient, assert_traced_loss, computed_with_defaults,
     traced_with_defaults,

@@ -1,6 +1,7 @@
-//! Comparators by the interpreter, in f64: the reference that faster executors are compared with.
+//! Comparators by the interpreter, in f64: the reference that faster executors are compared with, and what a plugin's own
+//! tests run.
 
-use super::definition::{Candidates, ComparatorFormula};
+use super::definition::{Candidates, ComparatorDefinition, ComparatorFormula};
 use crate::operator::interpret::VectorInput;
 
 /// Score of a pair of embeddings, and its derivatives.
@@ -21,13 +22,7 @@ impl ComparatorFormula {
     /// If their lengths differ, or they cannot be split into components.
     #[must_use]
     pub fn compare(&self, left: &[f64], right: &[f64]) -> PairScore {
-        let width = left.len() / self.components();
-        assert_eq!(left.len(), right.len(), "embeddings have equal lengths");
-        assert_eq!(
-            left.len(),
-            width * self.components(),
-            "embeddings cannot be split into components of equal length"
-        );
+        let width = component_width(left.len(), right.len(), self.components());
         let pairs = self.pairs(Candidates::Right);
         let input = VectorInput {
             width,
@@ -44,4 +39,35 @@ impl ComparatorFormula {
             right: slopes,
         }
     }
+}
+
+impl ComparatorDefinition {
+    /// Returns the score of two embeddings of equal length.
+    ///
+    /// # Panics
+    /// If their lengths differ, or they cannot be split into components, or there is no node of the score.
+    #[must_use]
+    pub fn compare(&self, left: &[f32], right: &[f32]) -> f32 {
+        let width = component_width(left.len(), right.len(), self.components as usize);
+        let both: Vec<f64> = left.iter().chain(right).map(|&x| x.into()).collect();
+        let input = VectorInput {
+            width,
+            components: &both,
+            parameters: &[],
+            gradients: &[],
+        };
+        input.score(&self.nodes, self.score) as f32
+    }
+}
+
+/// Returns the length of a component of two embeddings of these lengths.
+fn component_width(left: usize, right: usize, components: usize) -> usize {
+    let width = left / components;
+    assert_eq!(left, right, "embeddings have equal lengths");
+    assert_eq!(
+        left,
+        width * components,
+        "embeddings cannot be split into components of equal length"
+    );
+    width
 }

@@ -4,7 +4,7 @@
 use super::definition::{OperatorDefinition, OperatorFormula};
 use super::derive::Expression;
 use crate::interpret::{FormulaInput, NodeValue};
-use crate::node::NodeId;
+use crate::node::{FormulaNode, NodeId};
 
 /// The vectors of an expression's inputs, one after the other. All have the same length; with length 1, they are one
 /// element of each vector, which suffices for formulas without sums.
@@ -29,6 +29,11 @@ impl<'a> VectorInput<'a> {
             width: self.width,
             ..FormulaInput::default()
         }
+    }
+
+    /// Returns the value of node `score` of a comparator, which is one number.
+    pub(crate) fn score(&self, nodes: &[FormulaNode], score: NodeId) -> f64 {
+        self.input().evaluate(nodes)[score as usize].at(0)
     }
 
     /// Returns the elements of a value; zeros for none.

@@ -12,7 +12,7 @@ macro_rules! lift_formulas {
     ($module:ident, $interface:ident, $formula:ident, $lhs:expr, { $($node:ident($x:ident) => $value:expr)? }) => {
         mod $module {
             use super::{Binary, FormulaNode, InitialValue, OperatorDefinition, ParameterVector, Unary};
-            use crate::bindings::{lift_binary, lift_variants, $interface as wit};
+            use crate::bindings::{lift_vectors, $interface as wit};
 
             /// Converts a formula into the host's types, without checking it.
             pub(in super::super) fn formula(
@@ -44,32 +44,9 @@ macro_rules! lift_formulas {
                 }
             }
 
-            fn node(node: wit::Node) -> FormulaNode {
-                match node {
-                    wit::Node::Component(index) => FormulaNode::Component(index),
-                    wit::Node::Parameter(index) => FormulaNode::Parameter(index),
-                    wit::Node::Constant(value) => FormulaNode::Constant(value),
-                    wit::Node::Unary(wit::Unary { op, x }) => FormulaNode::Unary(unary(op), x),
-                    wit::Node::Binary(wit::Binary { op, left, right }) => {
-                        FormulaNode::Binary(binary(op), left, right)
-                    }
-                    wit::Node::Select(wit::Select {
-                        condition,
-                        then,
-                        otherwise,
-                    }) => FormulaNode::Select(condition, then, otherwise),
-                    wit::Node::Clamp(wit::Clamp { x, low, high }) => {
-                        FormulaNode::Clamp(x, low, high)
-                    }
-                    $(wit::Node::$node($x) => $value,)?
-                }
-            }
-
-            lift_variants! { unary: wit::UnaryOp => Unary {
-                Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
+            lift_vectors! { wit, {
+                Parameter(index) => FormulaNode::Parameter(index) $(, $node($x) => $value)?
             } }
-
-            lift_binary! { wit::BinaryOp }
         }
     };
 }

@@ -61,6 +61,10 @@ impl CallReplay {
                 plugin.into_operator(&self.parameters)?;
                 Ok(Ok("a formula".to_owned()))
             }
+            RecordedCall::Build if plugin.inspection().kind == PluginSlot::Comparator => {
+                plugin.into_comparator(&self.parameters)?;
+                Ok(Ok("a formula".to_owned()))
+            }
             RecordedCall::Build => self.ask_loss(plugin, |_| Ok("a formula".to_owned())),
             RecordedCall::Update { progress, values } => {
                 self.ask_loss(plugin, |loss| update(loss, self.run, progress, values))

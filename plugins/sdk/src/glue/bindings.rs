@@ -12,6 +12,8 @@
 )]
 
 #[rustfmt::skip]
+pub mod comparator;
+#[rustfmt::skip]
 pub mod computed;
 #[rustfmt::skip]
 pub mod metadata;

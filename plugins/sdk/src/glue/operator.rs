@@ -1,8 +1,7 @@
 //! Component of traced operators.
 
 use super::{Instance, with};
-use crate::loss::Binary;
-use crate::operator::{self, Initial, Node, Unary, trace};
+use crate::operator::{self, Initial, trace};
 use crate::{Result, TracedOperator};
 
 pub use super::bindings::operator::exports::pbg::plugin::operator_formula;
@@ -40,39 +39,9 @@ fn initial(initial: Initial) -> operator_formula::Initial {
     }
 }
 
-fn lower_node(node: Node) -> operator_formula::Node {
-    use operator_formula::Node as Lowered;
-    match node {
-        Node::Component(index) => Lowered::Component(index),
-        Node::Parameter(index) => Lowered::Parameter(index),
-        Node::Constant(value) => Lowered::Constant(value),
-        Node::Unary(op, x) => Lowered::Unary(operator_formula::Unary { op: unary(op), x }),
-        Node::Binary(op, left, right) => Lowered::Binary(operator_formula::Binary {
-            op: binary(op),
-            left,
-            right,
-        }),
-        Node::Select(condition, then, otherwise) => Lowered::Select(operator_formula::Select {
-            condition,
-            then,
-            otherwise,
-        }),
-        Node::Clamp(x, low, high) => Lowered::Clamp(operator_formula::Clamp { x, low, high }),
-        Node::Sum(x) => Lowered::Sum(x),
-        Node::Positive
-        | Node::Negative
-        | Node::Columns
-        | Node::Reduce(..)
-        | Node::Softmax(_)
-        | Node::Gradient(_) => unreachable!("operators have no scores"),
-    }
-}
-
-lower_variants! { unary: Unary => operator_formula::UnaryOp {
-    Neg Abs Exp Log Sqrt Sigmoid Softplus Relu StopGradient Sin Cos
+lower_vectors! { operator_formula, "operators have no scores", {
+    Node::Parameter(index) => operator_formula::Node::Parameter(index)
 } }
-
-lower_binary! { operator_formula::BinaryOp }
 
 /// Defines the component of a traced operator; `export_traced_operator!` expands to it in the wasm build.
 #[doc(hidden)]

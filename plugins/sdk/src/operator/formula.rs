@@ -161,7 +161,7 @@ impl<'t> Embedding<'t> {
 /// ```
 pub type Vector<'t> = Expr<'t, PerElement>;
 
-/// Functions that only operators have: of angles, and sums over the elements of a vector.
+/// Functions that only operators and comparators have: of angles, and sums over the elements of a vector.
 impl Vector<'_> {
     /// Returns the sum over all elements of the vector, in every element. The sum over an embedding of several
     /// components is the sum of their sums.

@@ -15,13 +15,14 @@ use super::pages::save;
 pub(super) const PAGE: &str = "docs/plugins/gallery.md";
 
 /// Kinds of plugins, as the program names them, with their headings, in the order of the page.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 7] = [
     ("bucket_order", "Bucket orders"),
     ("relation_sampler", "Relation samplers"),
     ("negative_sampler", "Negative samplers"),
     ("traced_loss", "Losses"),
     ("computed_loss", "Losses that are code"),
     ("traced_operator", "Operators"),
+    ("comparator", "Comparators"),
 ];
 
 const INTRODUCTION: &str = "# Standard plugins

@@ -29,7 +29,7 @@ pub struct PerPositive;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct PerNegative;
-/// One number per element of a vector, in [operators](crate::operator::formula).
+/// One number per element of a vector, in [operators](crate::operator::formula) and [comparators](crate::comparator::formula).
 ///
 /// ```
 /// let vector = pbg_plugin_sdk::loss::formula::shape::PerElement;
