@@ -4,14 +4,18 @@
 //! learns in seconds what a run would reveal after hours. Each function checks one kind of strategy and returns
 //! [`ContractFinding`]s. It uses strategies only through the traits of `pbg-core`, so it can check native ones, too.
 
+mod comparator;
+mod differences;
 mod finding;
 mod loss;
 mod negatives;
 mod operator;
 mod order;
+mod parts;
 mod sampler;
 mod timing;
 
+pub use comparator::{bench_comparator, check_comparator};
 pub use finding::{ContractFinding, ContractReport, FindingOutcome};
 pub use loss::{TracedLossInfo, bench_loss, check_loss};
 pub use negatives::{NegativesInstance, bench_negatives, check_negatives};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pbg_formula::operator::interpret::VectorInput;
 use pbg_formula::operator::{FormulaExecutor, FormulaHandle, InitialValue, OperatorFormula};
 
+use crate::differences::{compare, numbers, one_sided_slopes, wide};
 use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
 
@@ -16,8 +17,6 @@ mod tests;
 const WIDTH: usize = 24;
 /// Embeddings in a case.
 const ROWS: usize = 5;
-/// Step of the finite differences, which are computed in f64.
-const STEP: f64 = 1e-5;
 
 /// Embeddings and the parameters of one relation.
 struct Case {
@@ -129,18 +128,6 @@ fn of_each(
     Ok(found.collect::<Result<Vec<_>, _>>()?.join("; "))
 }
 
-/// Returns pseudo-random numbers in [-1, 1), the same each time.
-fn numbers(count: usize, seed: u64) -> Vec<f32> {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ seed;
-    let mut next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1_u64 << 23) as f32 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
-}
-
 fn cases(formula: &OperatorFormula) -> Vec<Case> {
     let floats = ROWS * checked_dimension(formula);
     let case = |name, scale: f32, spread: f32| Case {
@@ -230,11 +217,6 @@ fn shown(formula: &OperatorFormula, case: &Case, at: usize, element: usize) -> S
     )
 }
 
-/// Returns the numbers in f64.
-fn wide(numbers: &[f32]) -> Vec<f64> {
-    numbers.iter().map(|&number| f64::from(number)).collect()
-}
-
 /// Compares the executed formula with its evaluation in f64.
 fn exact(
     formula: &OperatorFormula,
@@ -322,35 +304,6 @@ fn gradient(
     Ok(format!(
         "{compared} derivatives agree with finite differences, to {worst:.1e}"
     ))
-}
-
-/// Returns the slopes on both sides of `values[i]`, the smaller one first. Where they differ there is a kink, and any
-/// slope between them is accepted.
-fn one_sided_slopes(values: &[f64], i: usize, value: impl Fn(&[f64]) -> f64) -> (f64, f64) {
-    let moved = |by: f64| {
-        let mut values = values.to_vec();
-        values[i] += by;
-        value(&values)
-    };
-    let here = moved(0.0);
-    let (left, right) = ((here - moved(-STEP)) / STEP, (moved(STEP) - here) / STEP);
-    (left.min(right), left.max(right))
-}
-
-/// Returns how far a derivative is outside the range of the finite differences, or an error if it is too far.
-fn compare(
-    claimed: f64,
-    (least, most): (f64, f64),
-    of: impl FnOnce() -> String,
-) -> Result<f64, String> {
-    let outside = (least - claimed).max(claimed - most).max(0.0);
-    match outside <= 2e-3 * (1.0 + claimed.abs()) {
-        true => Ok(outside),
-        false => Err(format!(
-            "the gradient is {claimed}, finite differences give {least} to {most}; of {}",
-            of()
-        )),
-    }
 }
 
 /// Checks that the result depends on the embedding. Otherwise no gradient reaches it, and a relation's edges never

@@ -19,4 +19,4 @@ mod score_function;
 pub mod step;
 mod subnormal;
 
-pub use operators::formula::executable;
+pub use operators::formula::{executable, executable_pairs};

@@ -59,6 +59,6 @@ pub use check::{
 pub use coordinator::RunOutcome;
 pub use executor::check_device;
 pub use losses::{GuardedLoss, traced};
-pub use pbg_kernels::executable;
+pub use pbg_kernels::{executable, executable_pairs};
 pub use run::{train, train_at};
 pub use strategies::{Fallbacks, Strategies};

@@ -5,20 +5,18 @@ use pbg_formula::loss::{LossDefinition, LossGraph};
 use pbg_formula::node::{Binary, FormulaNode, NodeId, Reduction, ValueShape};
 
 use super::direction::scaled_scores;
-
-/// Levels of operands that a description of a node shows.
-const DEPTH: u32 = 3;
+use crate::parts::{FormulaParts, used};
 
 /// Checks that the loss depends on every parameter of the formula.
 pub(super) fn parameters(graph: &LossGraph) -> Result<String, String> {
-    let used = used(graph);
+    let used = used(graph.nodes(), graph.output());
     let is_used = |index: usize| {
         let nodes = graph.nodes().iter().zip(&used);
         nodes.into_iter().any(|(node, used)| {
             *used && matches!(node, FormulaNode::Parameter(n) if *n as usize == index)
         })
     };
-    let names: Vec<&str> = graph.parameters().iter().map(|p| p.name.as_str()).collect();
+    let names = names(graph);
     match (0..names.len()).find(|&index| !is_used(index)) {
         Some(index) => Err(format!(
             "the loss does not depend on {}; use it, or remove it",
@@ -30,41 +28,18 @@ pub(super) fn parameters(graph: &LossGraph) -> Result<String, String> {
 
 /// Returns a sentence for every value that is computed and not used, and for every branch that no score tried takes.
 pub(super) fn idle(graph: &LossGraph) -> Vec<String> {
-    let used = used(graph);
-    let nodes = graph.nodes();
-    let mut found = Vec::new();
-    for (id, node) in (0..).zip(nodes) {
-        let is_operand = nodes.iter().any(|other| other.operands().any(|x| x == id));
-        // The SDKs list scores and parameters in advance.
-        let is_input = node.operands().next().is_none();
-        if !used[id as usize] && !is_operand && !is_input {
-            let shown = expression(graph, id, DEPTH);
-            found.push(format!(
-                "{shown} is computed, and the loss does not depend on it"
-            ));
-        }
-        if let (true, FormulaNode::Select(condition, ..)) = (used[id as usize], *node) {
-            found.extend(untaken(graph, condition));
-        }
-    }
-    found
+    let names = names(graph);
+    let name = |index: usize| names.get(index).map(|&name| name.to_owned());
+    let parts = FormulaParts::new(graph.nodes(), graph.output(), &name);
+    parts.idle("the loss", "scores", |condition| outcomes(graph, condition))
 }
 
-/// Returns for each node whether the loss depends on it.
-fn used(graph: &LossGraph) -> Vec<bool> {
-    let mut used = vec![false; graph.nodes().len()];
-    used[graph.output() as usize] = true;
-    for id in (0..used.len()).rev() {
-        if used[id] {
-            let operands = graph.nodes()[id].operands();
-            operands.for_each(|operand| used[operand as usize] = true);
-        }
-    }
-    used
+fn names(graph: &LossGraph) -> Vec<&str> {
+    graph.parameters().iter().map(|p| p.name.as_str()).collect()
 }
 
-/// Returns a sentence if a condition has the same outcome for all scores tried.
-fn untaken(graph: &LossGraph, condition: NodeId) -> Option<String> {
+/// Returns whether a condition holds for some scores tried, and whether it fails for some.
+fn outcomes(graph: &LossGraph, condition: NodeId) -> Option<[bool; 2]> {
     let fraction = holding(graph, condition)?;
     let values: Vec<f32> = graph.parameters().iter().map(|p| p.value).collect();
     let (mut holds, mut fails) = (false, false);
@@ -77,13 +52,7 @@ fn untaken(graph: &LossGraph, condition: NodeId) -> Option<String> {
             fails |= share < 1.0;
         }
     }
-    let outcome = match (holds, fails) {
-        (true, false) => "holds, so the branch for the opposite is never taken",
-        (false, true) => "does not hold, so its branch is never taken",
-        _ => return None,
-    };
-    let shown = expression(graph, condition, DEPTH);
-    Some(format!("for all scores tried, {shown} {outcome}"))
+    Some([holds, fails])
 }
 
 /// Returns a graph with the fraction of a row's negatives for which a condition holds; for a condition on the whole row,
@@ -111,37 +80,6 @@ fn holding(graph: &LossGraph, condition: NodeId) -> Option<LossGraph> {
         update_every: 0,
     };
     definition.check(usize::MAX).ok()
-}
-
-/// Writes a node with its operands, down to `depth` levels.
-fn expression(graph: &LossGraph, id: NodeId, depth: u32) -> String {
-    let node = graph.nodes()[id as usize];
-    let name = match node {
-        FormulaNode::Positive => "positive".to_owned(),
-        FormulaNode::Negative => "negative".to_owned(),
-        FormulaNode::Constant(value) => value.to_string(),
-        FormulaNode::Parameter(index) => {
-            let parameter = graph.parameters().get(index as usize);
-            parameter.map_or_else(|| node.to_string(), |parameter| parameter.name.clone())
-        }
-        _ => node
-            .to_string()
-            .split('(')
-            .next()
-            .unwrap_or_default()
-            .to_owned(),
-    };
-    let operands: Vec<String> = node
-        .operands()
-        .map(|operand| match depth {
-            0 => "...".to_owned(),
-            _ => expression(graph, operand, depth - 1),
-        })
-        .collect();
-    match operands[..] {
-        [] => name,
-        _ => format!("{name}({})", operands.join(", ")),
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,9 @@ mod program;
 mod run;
 mod shortcuts;
 
-use pbg_formula::comparator::ComparatorHandle;
+use pbg_core::graph::Side;
+use pbg_formula::comparator::definition::Candidates;
+use pbg_formula::comparator::{ComparatorHandle, ComparedRows, PairExecutor};
 use pbg_formula::operator::{FormulaExecutor, FormulaHandle};
 
 pub(crate) use compiled::ParameterSums;
@@ -23,7 +25,7 @@ pub(crate) use evaluator::{Evaluator, FormulaParameters};
 
 use pbg_rows::spec::ModelSpec;
 
-use self::pairs::PairEvaluator;
+use self::pairs::{PairEvaluator, PairGradients, QueryPairs};
 
 /// One worker's evaluators: one for each formula of an operator that it has evaluated so far, and one for the
 /// comparator.
@@ -66,6 +68,43 @@ pub fn executable(formula: FormulaHandle, dimension: usize) -> Box<dyn FormulaEx
         evaluator: Evaluator::new(formula),
         dimension,
     })
+}
+
+/// Returns an executable form of the comparator `formula`, for tests and trials outside training.
+#[must_use]
+pub fn executable_pairs(formula: ComparatorHandle) -> Box<dyn PairExecutor> {
+    Box::new(PairTrial(PairEvaluator::new(formula)))
+}
+
+struct PairTrial(PairEvaluator);
+
+impl PairExecutor for PairTrial {
+    fn scores(&mut self, rows: ComparedRows<'_>, scores: &mut [f32]) {
+        self.0.scores(query_pairs(rows), scores);
+    }
+
+    fn add_gradients(
+        &mut self,
+        rows: ComparedRows<'_>,
+        of_scores: &[f32],
+        query: &mut [f32],
+        candidates: &mut [f32],
+    ) {
+        let mut sums = PairGradients { query, candidates };
+        self.0
+            .add_gradients(query_pairs(rows), of_scores, &mut sums);
+    }
+}
+
+fn query_pairs(rows: ComparedRows<'_>) -> QueryPairs<'_> {
+    QueryPairs {
+        side: match rows.side {
+            Candidates::Left => Side::Lhs,
+            Candidates::Right => Side::Rhs,
+        },
+        query: rows.query,
+        candidates: rows.candidates,
+    }
 }
 
 struct FormulaTrial {
