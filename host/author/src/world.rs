@@ -20,17 +20,20 @@ pub enum World {
     Operator,
     /// A negative sampler.
     Negatives,
+    /// A comparator, given as a formula.
+    Comparator,
 }
 
 impl World {
     /// Kinds of new projects.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Order,
         Self::Sampler,
         Self::TracedLoss,
         Self::ComputedLoss,
         Self::Operator,
         Self::Negatives,
+        Self::Comparator,
     ];
 
     /// Returns the name of the world in WIT.
@@ -44,6 +47,7 @@ impl World {
             Self::TracedOperator => "traced-operator",
             Self::Operator => "operator",
             Self::Negatives => "negatives",
+            Self::Comparator => "comparator",
         }
     }
 }

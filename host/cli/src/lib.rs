@@ -12,6 +12,7 @@ mod cluster_options;
 mod cluster_status;
 mod cluster_waits;
 mod commands;
+mod comparator_price;
 mod format;
 mod interrupt;
 mod interruptible_reader;

@@ -123,6 +123,31 @@ impl From<ComparatorArg> for Comparator {
     }
 }
 
+/// Comparator of embeddings for which there can be an index.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum IndexedComparatorArg {
+    /// Inner product.
+    Dot,
+    /// Inner product of the normalised embeddings.
+    Cos,
+    /// Minus the Euclidean distance.
+    L2,
+    /// Minus the squared Euclidean distance.
+    SquaredL2,
+}
+
+impl From<IndexedComparatorArg> for Comparator {
+    fn from(comparing: IndexedComparatorArg) -> Self {
+        match comparing {
+            IndexedComparatorArg::Dot => Self::Dot,
+            IndexedComparatorArg::Cos => Self::Cos,
+            IndexedComparatorArg::L2 => Self::L2,
+            IndexedComparatorArg::SquaredL2 => Self::SquaredL2,
+        }
+    }
+}
+
 /// Options that change keys of a configuration.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OverrideArgs {

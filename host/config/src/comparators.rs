@@ -1,16 +1,19 @@
-//! Resolves the name of the comparator: a built-in comparator, or a formula of the configuration.
+//! Resolves the name of the comparator: a built-in comparator, or a formula of a plugin or of the configuration.
 
 use pbg_core::model::Comparator;
 use pbg_formula::comparator::{ComparatorDefinition, ComparatorHandle};
 
 use super::Config;
+use super::validate::is_plugin_path;
 
 /// Error of a comparator whose definition is missing or invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ComparatorError {
-    /// The comparator is neither built in nor a formula of the configuration.
-    #[error("the comparator {0} is not built in, and `formulas` does not contain it")]
+    /// The comparator is not built in, and this configuration does not contain its formula.
+    #[error(
+        "the comparator {0} is not built in, and its plugin has not been asked for its formula"
+    )]
     Unknown(String),
     /// The configuration's text for the comparator is not a valid formula.
     #[error("formulas: invalid formula of the comparator {name}: {reason}")]
@@ -35,7 +38,15 @@ impl Config {
         let Some(text) = self.formulas.get(name) else {
             return Err(ComparatorError::Unknown(name.clone()));
         };
-        let formula = self.read_formula(text, ComparatorDefinition::check);
+        let named = |definition: ComparatorDefinition, most| {
+            // The path of a file is long, and its plugin has a name of its own.
+            let name = match is_plugin_path(name) && !definition.name.is_empty() {
+                true => definition.name.clone(),
+                false => name.clone(),
+            };
+            ComparatorDefinition { name, ..definition }.check(most)
+        };
+        let formula = self.read_formula(text, named);
         let formula = formula.map_err(|reason| ComparatorError::Formula {
             name: name.clone(),
             reason,
@@ -43,9 +54,11 @@ impl Config {
         Ok(Comparator::Traced(ComparatorHandle::new(formula)))
     }
 
-    /// Removes the formulas of all operators.
-    pub fn keep_formula_of_comparator(&mut self) {
-        let own = &self.comparator;
-        self.formulas.retain(|name, _| name == own);
+    /// Returns the name of the comparator if it is not built in and this configuration lacks its formula.
+    #[must_use]
+    pub fn comparator_to_load(&self) -> Option<&str> {
+        let name = &self.comparator;
+        let known = Comparator::built_in(name).is_some() || self.formulas.contains_key(name);
+        (!known).then_some(name)
     }
 }

@@ -78,6 +78,7 @@ mod tests {
             negatives: named(DEFAULT_NEGATIVES),
             losses: named(DEFAULT_LOSS),
             operators: Vec::new(),
+            comparators: Vec::new(),
             files: Vec::new(),
         }
     }

@@ -15,6 +15,8 @@ pub struct StrategyNames {
     pub losses: Vec<String>,
     /// Operators that come with the program, sorted.
     pub operators: Vec<String>,
+    /// Comparators that come with the program as plugins, sorted.
+    pub comparators: Vec<String>,
     /// Components in the user's folders, whose kinds are not known yet.
     pub files: Vec<String>,
 }
@@ -29,6 +31,7 @@ impl StrategyNames {
             &self.negatives,
             &self.losses,
             &self.operators,
+            &self.comparators,
             &self.files,
         ];
         kinds.into_iter().flatten().cloned().collect()
@@ -42,6 +45,7 @@ impl StrategyNames {
             "negative_sampler" => &self.negatives,
             "loss_fn" => &self.losses,
             "operator" => &self.operators,
+            "comparator" => &self.comparators,
             _ => &[],
         }
     }
@@ -58,6 +62,7 @@ impl StrategyNames {
             ("a negative sampler", "negative_sampler"),
             ("a loss", "loss_fn"),
             ("an operator", "operator"),
+            ("a comparator", "comparator"),
         ];
         let mut others = kinds.into_iter().filter(|(_, of)| *of != key);
         others.find(|(_, of)| self.standard(of).contains(name))

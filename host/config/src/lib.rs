@@ -48,6 +48,7 @@ pub use difference::ConfigDifference;
 pub use distributed::{DistributedConfig, LedgerChoice, LedgerPlace};
 pub use errors::{ConfigErrors, ConfigProblem};
 pub use execution::ExecutionConfig;
+pub use formulas::UnwritableFormula;
 pub use installed::StrategyNames;
 pub use lr_schedule::LrScheduleConfig;
 pub use model::{EntityConfig, RelationConfig};

@@ -55,36 +55,4 @@ impl Config {
         }
         names
     }
-
-    /// Stores the formula of the operator called `name`.
-    ///
-    /// # Errors
-    /// When the formula contains a number that cannot be written as text.
-    pub fn set_formula(
-        &mut self,
-        name: &str,
-        formula: &OperatorDefinition,
-    ) -> Result<(), OperatorError> {
-        let text = serde_json::to_string(formula).map_err(|error| OperatorError::Formula {
-            name: name.to_owned(),
-            reason: error.to_string(),
-        })?;
-        self.formulas.insert(name.to_owned(), text);
-        Ok(())
-    }
-
-    /// Returns the names of the plugins whose formulas relations use, as in the plugins' metadata, sorted.
-    #[must_use]
-    pub fn operator_plugins(&self) -> Vec<String> {
-        let operators = self.relations.iter().map(|r| self.operator(&r.operator));
-        let mut names: Vec<String> = operators
-            .filter_map(|operator| match operator {
-                Ok(Operator::Traced(formula)) => Some(formula.name().to_owned()),
-                _ => None,
-            })
-            .collect();
-        names.sort();
-        names.dedup();
-        names
-    }
 }

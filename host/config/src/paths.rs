@@ -28,6 +28,7 @@ impl Config {
         let loss = component(&mut self.loss_fn, &installed.losses);
         let sampler = component(&mut self.relation_sampler, &installed.samplers);
         let negatives = component(&mut self.negative_sampler, &installed.negatives);
+        let comparator = component(&mut self.comparator, &installed.comparators);
         let keys = [
             ("dataset", Some(&mut self.dataset)),
             ("checkpoint_path", Some(&mut self.checkpoint_path)),
@@ -36,6 +37,7 @@ impl Config {
             ("loss_fn", loss),
             ("relation_sampler", sampler),
             ("negative_sampler", negatives),
+            ("comparator", comparator),
         ];
         let mut problems = Vec::new();
         let grants = self.plugins.grants.iter_mut();

@@ -74,6 +74,7 @@ mod tests {
             samplers: vec!["proportional".to_owned()],
             negatives: vec!["uniform_negatives".to_owned()],
             operators: vec!["rotate".to_owned()],
+            comparators: Vec::new(),
             files: Vec::new(),
         };
         for preset in Preset::ALL {

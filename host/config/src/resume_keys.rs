@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::difference::{ConfigDifference, compare, leaves};
+use super::formulas::canonical_formula;
 use super::key_path::KeyPath;
 use super::{Config, DEFAULT_NEGATIVES};
 
@@ -226,6 +227,9 @@ impl Config {
         filled.global_emb = Some(self.has_global_emb());
         filled.relation_lr = Some(self.parameter_lr());
         filled.fix_lr_schedule();
+        for formula in filled.formulas.values_mut() {
+            *formula = canonical_formula(formula);
+        }
         for entity in filled.entities.values_mut() {
             entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
         }

@@ -83,7 +83,8 @@ pub fn schema(installed: &StrategyNames) -> Json {
         property["x-standard"] = operators.into();
     }
     let comparators = Comparator::BUILT_IN.iter().map(Comparator::name);
-    schema["properties"]["comparator"]["x-standard"] = comparators.collect();
+    let plugins = installed.standard("comparator").iter().map(String::as_str);
+    schema["properties"]["comparator"]["x-standard"] = comparators.chain(plugins).collect();
     schema["title"] = Json::from("pbg-host configuration");
     without_null(&mut schema);
     schema
@@ -144,7 +145,7 @@ fn table_header(table: &str, path: &[&str], out: &mut String) {
             table.to_owned(),
         ),
         ["formulas"] => (
-            "Formulas of operators that are plugins, which runs write into checkpoints, and of your own comparator.",
+            "Formulas of operators and of the comparator, if they are plugins, which runs write into checkpoints, and formulas of your own.",
             format!("# {table}"),
         ),
         ["plugins", "params", ..] => (

@@ -48,7 +48,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&StrategyNames>) -> 
     rules.own_vectors();
     rules.dimensions();
     rules.operators();
-    rules.comparator();
+    rules.comparator(installed);
     rules.regularizer();
     rules.relation_prediction();
     rules.enumerable();

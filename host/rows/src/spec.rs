@@ -372,14 +372,16 @@ impl ModelSpec {
             }
         }
         let components = self.comparator.components();
-        let dimensions = Side::BOTH.map(|side| self.entities[relation.entity(side)].dimension);
-        if dimensions
-            .iter()
-            .any(|dimension| !dimension.is_multiple_of(components))
-        {
-            return Err(SpecError::Conflict(
-                "the comparator cuts an embedding into components, so the dimension must be a multiple of their number",
-            ));
+        let mut compared = Side::BOTH
+            .map(|side| &self.entities[relation.entity(side)])
+            .into_iter();
+        if let Some(entity) = compared.find(|entity| !entity.dimension.is_multiple_of(components)) {
+            return Err(SpecError::Components {
+                comparator: self.comparator.name().to_owned(),
+                components,
+                entity: entity.name.clone(),
+                dimension: entity.dimension,
+            });
         }
         if self.regularization_coef > 0.0 && relation.operator.is_matrix() {
             return Err(SpecError::Regularizer { relation: index });

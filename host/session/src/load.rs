@@ -199,7 +199,7 @@ fn of_checkpoint(
     let mut config = Config::parse_with(&text, &origin, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
-    plugins::load_operators(&mut config, front)?;
+    plugins::load_formulas(&mut config, front)?;
     // An error in the path of the overrides is reported when the dataset is opened.
     let named = overrides.iter().any(|(key, _)| key == "dataset");
     if named || Dataset::exists(Path::new(&config.dataset)) {
@@ -236,7 +236,7 @@ fn parse(
     config.resolve_paths(folder, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
-    plugins::load_operators(&mut config, front)?;
+    plugins::load_formulas(&mut config, front)?;
     // Warnings were shown when the text was parsed by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
     for warning in warnings {
@@ -272,8 +272,8 @@ impl ConfigText {
     }
 }
 
-/// Replaces bare names of plugins that are not standard ones by their files. An operator whose formula is known needs
-/// none.
+/// Replaces bare names of plugins that are not standard ones by their files. Operators and a comparator whose
+/// formulas are known need none.
 fn name_files(config: &mut Config, files: &[PathBuf]) {
     for slot in [
         &mut config.bucket_order,
@@ -288,6 +288,9 @@ fn name_files(config: &mut Config, files: &[PathBuf]) {
         if Operator::built_in(name).is_none() && !config.formulas.contains_key(name) {
             name_file(&mut relation.operator, files);
         }
+    }
+    if config.comparator_to_load().is_some() {
+        name_file(&mut config.comparator, files);
     }
 }
 

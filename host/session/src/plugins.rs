@@ -1,8 +1,8 @@
 //! Fills the slots of a run with the plugins that the command line and the configuration name.
 
 mod configured;
+mod formulas;
 mod log;
-mod operators;
 mod slots;
 
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use pbg_core::strategy::{BucketOrder, Loss};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{FolderGrant, Limits, PluginPath, PluginSlot, Sandbox};
 
+pub use self::formulas::{NamedPlugins, given as given_formulas, load as load_formulas};
 pub use self::log::PluginLog;
-pub use self::operators::{given as given_operators, load as load_operators};
 use self::slots::{FallbackPlugins, Occupant, PluginSources, Slots};
 use crate::cache;
 use crate::failure::Result;
@@ -77,6 +77,7 @@ pub fn installed(files: &[PathBuf]) -> StrategyNames {
         negatives: standard(&[PluginSlot::NegativeSampler]),
         losses: standard(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: standard(&[PluginSlot::TracedOperator]),
+        comparators: standard(&[PluginSlot::Comparator]),
         files: files.iter().filter_map(|file| plugin_name(file)).collect(),
     }
 }
@@ -111,7 +112,7 @@ pub fn fill(
     let standbys = FallbackPlugins::new(&source, config, &used)?;
     let installed = installed(&source.path.files()).names();
     let mut names = used.names();
-    names.extend(config.operator_plugins());
+    names.extend(config.formula_plugins());
     let mut warnings = slots::unused(config, &names, &standbys.names(), &installed)?;
     let order = |plugin| configured::order(plugin, config);
     let sampler = |plugin| configured::sampler(plugin, config);

@@ -3,6 +3,7 @@
 // Whole numbers of 64 bits are passed as numbers, which are exact up to 2^53. Counts and bytes stay below that; larger seeds
 // are rounded.
 
+import { traceComparator } from './comparator.js';
 import * as log from './log.js';
 import { trace } from './loss.js';
 import { traceOperator } from './operator.js';
@@ -88,6 +89,15 @@ export function exportTracedOperator(Plugin, write, length) {
   return {
     metadata,
     operatorFormula: { configure, build: () => call(() => traceOperator(plugin)) },
+  };
+}
+
+/** Returns the exports of a traced comparator's component. */
+export function exportTracedComparator(Plugin, write, length) {
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
+  return {
+    metadata,
+    comparatorFormula: { configure, build: () => call(() => traceComparator(plugin)) },
   };
 }
 

@@ -364,3 +364,29 @@ export class TracedOperator {
 
 /** Returns the formula of an operator, as passed to the host. */
 export function traceOperator(operator: TracedOperator): unknown;
+
+/** One of the two embeddings that are compared. */
+export interface ComparedEmbedding {
+  /** Returns the component with this index, counted from 0. */
+  component(index: number): Vector;
+  /** Returns the first `count` components. */
+  components(count: number): Vector[];
+  /** Returns a constant. */
+  constant(value: number): Vector;
+}
+
+/** A comparator as a formula on the components of two embeddings. */
+export class TracedComparator {
+  static metadata(): Metadata;
+  /** Number of components into which each embedding is split: 1, 2, 4 or 8. */
+  components: number;
+  configure(parameters: Record<string, any>): void;
+  /**
+   * Builds the formula and returns the score of a left and a right embedding, which is higher for embeddings that fit
+   * better. It is one number, such as a sum, and depends on both embeddings.
+   */
+  build(left: ComparedEmbedding, right: ComparedEmbedding): Vector;
+}
+
+/** Returns the formula of a comparator, as passed to the host. */
+export function traceComparator(comparator: TracedComparator): unknown;

@@ -6,6 +6,7 @@
 // `console.log` writes to the host's log. Rules of the sandbox: no files, no network, no clock. `Math.random` gives the same
 // numbers in every run and every pass, so draw from `pass.rng()`.
 
+export { TracedComparator, traceComparator } from './comparator.js';
 export { Refused } from './component.js';
 export * as log from './log.js';
 export { TracedLoss, trace } from './loss.js';

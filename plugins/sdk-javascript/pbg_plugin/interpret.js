@@ -1,5 +1,6 @@
 // Interpreter of formulas for tests, row by row or embedding by embedding.
 
+import { traceComparator } from './comparator.js';
 import { trace } from './loss.js';
 import { traceOperator } from './operator.js';
 
@@ -47,7 +48,7 @@ const REDUCE = {
   logsumexp,
 };
 
-// The nodes that losses and operators share are elementwise; `each` applies a function to the elements.
+// The nodes that all formulas share are elementwise; `each` applies a function to the elements.
 const COMMON = {
   constant: ({ val }) => val,
   unary: ({ val, each }) => each(UNARY[val.op], val.x),
@@ -71,7 +72,8 @@ const LOSS = {
   },
 };
 
-const OPERATOR = {
+// Nodes of operators and comparators.
+const VECTORS = {
   ...COMMON,
   constant: ({ val, wide }) => wide(() => val),
   component: ({ val, wide, embedding, width }) => wide((i) => embedding[val * width + i]),
@@ -111,20 +113,42 @@ export function applyLhs(operator, embedding, parameters) {
   return transformed(formula, formula.lhsOutputs, embedding, parameters);
 }
 
-function transformed({ components: count, parameters: declared, nodes }, outputs, embedding, parameters) {
-  const width = embedding.length / count;
-  if (!Number.isInteger(width)) {
-    throw new TypeError(`an embedding of ${embedding.length} numbers cannot be split into ${count} components`);
+/** Returns the score of a left and a right embedding. */
+export function compare(comparator, left, right) {
+  return pairValues(traceComparator(comparator), left, right)[0];
+}
+
+/** Returns the elements of the score, which are equal if it is one number. */
+export function pairValues({ components, nodes, score }, left, right) {
+  if (left.length !== right.length) {
+    throw new TypeError(`embeddings of ${left.length} and ${right.length} numbers cannot be compared`);
   }
+  return vectorValues(nodes, widthOf(left.length, components), [...left, ...right], [])[score];
+}
+
+function transformed({ components: count, parameters: declared, nodes }, outputs, embedding, parameters) {
+  const width = widthOf(embedding.length, count);
   const vectors = declared.map(({ name }) => {
     if (parameters[name]?.length === width) return parameters[name];
     throw new TypeError(`${name} needs ${width} numbers`);
   });
+  const values = vectorValues(nodes, width, embedding, vectors);
+  return outputs.flatMap((output) => values[output]);
+}
+
+function widthOf(dimension, components) {
+  const width = dimension / components;
+  if (Number.isInteger(width)) return width;
+  throw new TypeError(`an embedding of ${dimension} numbers cannot be split into ${components} components`);
+}
+
+// Computes the values of all nodes; the components of `embedding` come one after the other.
+function vectorValues(nodes, width, embedding, vectors) {
   const values = [];
   const wide = (f) => Array.from({ length: width }, (_, i) => f(i));
   const each = (f, ...operands) => wide((i) => f(...operands.map((operand) => values[operand][i])));
   for (const { tag, val } of nodes) {
-    values.push(OPERATOR[tag]({ val, each, wide, values, embedding, vectors, width }));
+    values.push(VECTORS[tag]({ val, each, wide, values, embedding, vectors, width }));
   }
-  return outputs.flatMap((output) => values[output]);
+  return values;
 }

@@ -23,7 +23,7 @@ import { Expr, Graph, assertComparisonsUsed, constant } from './loss.js';
 import { Strategy } from './metadata.js';
 
 // Every value is one number per element, so all values have the same shape.
-const VECTOR = 0;
+export const VECTOR = 0;
 
 const INITIAL = ['zero', 'one', 'angle'];
 
@@ -45,7 +45,7 @@ export class Vector extends Expr {
 }
 
 /** Formula on vectors, whose parameters have names and initial values. */
-class Formula extends Graph {
+export class VectorFormula extends Graph {
   push(shape, tag, val) {
     // Each component, parameter and constant has only one node, even if it is requested several times.
     const known = this.nodes.findIndex((node) => node.tag === tag && Object.is(node.val, val));
@@ -114,7 +114,7 @@ export class TracedOperator extends Strategy {
 
 /** Returns the formula of an operator, as passed to the host. */
 export function traceOperator(operator) {
-  const formula = new Formula();
+  const formula = new VectorFormula();
   const outputs = indices(formula, 'build()', operator.build(new Embedding(formula)));
   const lhs = operator.buildLhs(new Embedding(formula));
   const lhsOutputs = lhs === undefined ? [] : indices(formula, 'buildLhs()', lhs);

@@ -1,6 +1,6 @@
 // Types of testing.js.
 
-import type { Bucket, Draw, NegativeCandidates, NegativePart, NegativeSampler, Order, Pass, Sampler, Share, TracedLoss, TracedOperator } from './index.js';
+import type { Bucket, Draw, NegativeCandidates, NegativePart, NegativeSampler, Order, Pass, Sampler, Share, TracedComparator, TracedLoss, TracedOperator } from './index.js';
 
 type Class<T> = new () => T;
 
@@ -42,3 +42,10 @@ export function applyLhs(
  * for ordinary embeddings are finite.
  */
 export function checkTracedOperator(operator: Class<TracedOperator>): void;
+/** Returns the score of a left and a right embedding. */
+export function compare(comparator: TracedComparator, left: ArrayLike<number>, right: ArrayLike<number>): number;
+/**
+ * Asserts that the score of a comparator is one number that depends on both embeddings, and that it is finite
+ * for ordinary ones.
+ */
+export function checkTracedComparator(comparator: Class<TracedComparator>): void;

@@ -2,13 +2,14 @@
 
 import assert from 'node:assert/strict';
 
-import { apply, applyLhs, evaluate } from './interpret.js';
+import { traceComparator } from './comparator.js';
+import { apply, applyLhs, compare, evaluate, pairValues } from './interpret.js';
 import { defaults } from './metadata.js';
 import { traceOperator } from './operator.js';
 import { Pass } from './order.js';
 import { Share } from './sampler.js';
 
-export { apply, applyLhs, evaluate };
+export { apply, applyLhs, compare, evaluate };
 
 const GRIDS = [[1, 1], [1, 5], [5, 1], [2, 2], [3, 5], [5, 3], [4, 4], [16, 16]];
 
@@ -152,4 +153,25 @@ export function checkTracedOperator(Operator) {
     const found = [...apply(operator, embedding, values), ...applyLhs(operator, embedding, values)];
     assert.ok(found.every(Number.isFinite), `[${found}] with ${JSON.stringify(values)}`);
   }
+}
+
+/**
+ * Asserts that the score of a comparator is one number that depends on both embeddings, and that it is finite
+ * for ordinary ones.
+ */
+export function checkTracedComparator(Comparator) {
+  const formula = traceComparator(withDefaults(Comparator));
+  const { components } = formula;
+  assert.ok([1, 2, 4, 8].includes(components), `embeddings have ${components} components; it must be 1, 2, 4 or 8`);
+  const score = (left, right) => {
+    const found = pairValues(formula, left, right);
+    assert.ok(found.every(Number.isFinite), `[${found}] for [${left}] and [${right}]`);
+    assert.equal(new Set(found).size, 1, 'the score differs from element to element: sum it over the vector');
+    return found[0];
+  };
+  const wave = (by) => Array.from({ length: 3 * components }, (_, at) => Math.sin(0.9 * at + by));
+  const [here, there] = [wave(0.3), wave(1.7)];
+  const first = score(here, there);
+  assert.notEqual(score(there, there), first, 'the score does not depend on the left embedding');
+  assert.notEqual(score(here, here), first, 'the score does not depend on the right embedding');
 }

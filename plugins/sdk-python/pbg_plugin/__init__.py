@@ -25,6 +25,7 @@ numpy, cannot be used. `logging` writes to the host's log; its times are 0.
 """
 
 from . import files, log, run
+from .comparator import ComparedEmbedding, TracedComparator, export_traced_comparator
 from .metadata import Metadata, Parameter
 from .loss import Progress, Scores, TracedLoss, export_traced_loss
 from .loss import exp, log as ln, relu, sigmoid, softplus, sqrt
@@ -53,6 +54,7 @@ class Refused(Exception):
 __all__ = [
     "Bucket",
     "Candidates",
+    "ComparedEmbedding",
     "Counted",
     "Draw",
     "Embedding",
@@ -71,6 +73,7 @@ __all__ = [
     "Sampler",
     "Scores",
     "Share",
+    "TracedComparator",
     "TracedLoss",
     "TracedOperator",
     "Traffic",
@@ -80,6 +83,7 @@ __all__ = [
     "export_negatives",
     "export_order",
     "export_sampler",
+    "export_traced_comparator",
     "export_traced_loss",
     "export_traced_operator",
     "files",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, NoReturn, Tuple, Ty
 from . import bindings, forbidden, log
 
 if TYPE_CHECKING:
+    from .comparator import PairFormula
     from .loss import Graph
     from .operator import Formula
     from .metadata import Parameter
@@ -196,19 +197,28 @@ def lowered(graph: Graph, update_every: int) -> Any:
     return wit.Graph(nodes, graph.output, parameters, update_every)
 
 
+def _vector_node(wit: Any, op: str, *operands: Any) -> Any:
+    """Converts a node of a formula on vectors to the type of an interface."""
+    if op in ("component", "parameter", "constant", "sum"):
+        return getattr(wit, "Node_" + op.capitalize())(*operands)
+    if op in ("select", "clamp"):
+        record = getattr(wit, op.capitalize())(*operands)
+        return getattr(wit, "Node_" + op.capitalize())(record)
+    if len(operands) == 1:
+        return wit.Node_Unary(wit.Unary(wit.UnaryOp[op.upper()], *operands))
+    return wit.Node_Binary(wit.Binary(wit.BinaryOp[op.upper()], *operands))
+
+
+def lowered_comparator(formula: PairFormula) -> Any:
+    """Converts a formula to the host's type."""
+    wit = bindings.found("wit_world.exports.comparator_formula")
+    nodes = [_vector_node(wit, *parts) for parts in formula.nodes]
+    return wit.Formula(formula.components, nodes, formula.score)
+
+
 def lowered_operator(formula: Formula) -> Any:
     """Converts a formula to the host's type."""
     wit = bindings.found("wit_world.exports.operator_formula")
-
-    def node(op: str, *operands: Any) -> Any:
-        if op in ("component", "parameter", "constant", "sum"):
-            return getattr(wit, "Node_" + op.capitalize())(*operands)
-        if op in ("select", "clamp"):
-            record = getattr(wit, op.capitalize())(*operands)
-            return getattr(wit, "Node_" + op.capitalize())(record)
-        if len(operands) == 1:
-            return wit.Node_Unary(wit.Unary(wit.UnaryOp[op.upper()], *operands))
-        return wit.Node_Binary(wit.Binary(wit.BinaryOp[op.upper()], *operands))
 
     def beginning(initial: Any) -> Any:
         if isinstance(initial, str):
@@ -217,7 +227,7 @@ def lowered_operator(formula: Formula) -> Any:
 
     vectors = formula.vectors.items()
     parameters = [wit.VectorParameter(name, beginning(initial)) for name, initial in vectors]
-    nodes = [node(*parts) for parts in formula.nodes]
+    nodes = [_vector_node(wit, *parts) for parts in formula.nodes]
     outputs = formula.outputs
     return wit.Formula(len(outputs), parameters, nodes, outputs, formula.lhs_outputs)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple
 
+from .comparator import PairFormula, TracedComparator, trace_comparator
 from .loss import MASKED, Graph, TracedLoss, trace
-from .operator import Formula, TracedOperator, trace_operator
+from .operator import Formula, TracedOperator, VectorGraph, trace_operator
 
 _UNARY: Dict[str, Callable[[float], float]] = {
     "neg": lambda x: -x,
@@ -150,28 +151,56 @@ def apply_lhs(
     return _transformed(formula, formula.lhs_outputs, embedding, parameters)
 
 
+def compare(comparator: TracedComparator, left: Sequence[float], right: Sequence[float]) -> float:
+    """Returns the score of a left and a right embedding."""
+    return pair_values(trace_comparator(comparator), left, right)[0]
+
+
+def pair_values(
+    formula: PairFormula, left: Sequence[float], right: Sequence[float]
+) -> List[float]:
+    """Returns the elements of the score, which are equal if it is one number."""
+    if len(left) != len(right):
+        raise ValueError(f"embeddings of {len(left)} and {len(right)} numbers cannot be compared")
+    width = _width(len(left), formula.components)
+    return _vectors(formula, width, [*left, *right], [])[formula.score]
+
+
 def _transformed(
     formula: Formula,
     outputs: List[int],
     embedding: Sequence[float],
     parameters: Mapping[str, Sequence[float]],
 ) -> List[float]:
-    count = len(formula.outputs)
-    width, rest = divmod(len(embedding), count)
+    width = _width(len(embedding), len(formula.outputs))
+    rows: List[List[float]] = []
+    for name in formula.vectors:
+        row = [float(x) for x in parameters[name]]
+        if len(row) != width:
+            raise ValueError(f"parameter {name} has {len(row)} numbers, and a component has {width}")
+        rows.append(row)
+    values = _vectors(formula, width, embedding, rows)
+    return [x for output in outputs for x in values[output]]
+
+
+def _width(dimension: int, components: int) -> int:
+    width, rest = divmod(dimension, components)
     if rest:
-        raise ValueError(f"{len(embedding)} numbers cannot be split into {count} components")
-    names = list(formula.vectors)
+        raise ValueError(f"{dimension} numbers cannot be split into {components} components")
+    return width
+
+
+def _vectors(
+    formula: VectorGraph, width: int, components: Sequence[float], parameters: List[List[float]]
+) -> List[List[float]]:
+    """Returns the values of all nodes; the components come one after the other."""
     values: List[List[float]] = []
     for op, *operands in formula.nodes:
         if op == "component":
             first = operands[0] * width
-            values.append([float(x) for x in embedding[first : first + width]])
+            values.append([float(x) for x in components[first : first + width]])
         elif op == "parameter":
-            name = names[operands[0]]
-            row = [float(x) for x in parameters[name]]
-            if len(row) != width:
-                raise ValueError(f"parameter {name} has {len(row)} numbers, and a component has {width}")
-            values.append(row)
+            values.append(parameters[operands[0]])
         elif op == "constant":
             values.append([float(operands[0])] * width)
         elif op == "sum":
@@ -179,4 +208,4 @@ def _transformed(
         else:
             function = _UNARY.get(op) or _OTHERS[op]
             values.append([function(*row) for row in zip(*(values[at] for at in operands))])
-    return [x for output in outputs for x in values[output]]
+    return values

@@ -64,8 +64,16 @@ class Vector(Expr):
         return self._unary("cos")
 
 
-class Formula(Graph):
-    """Formula as a list of nodes: tuples of an operation and the indices of its operands."""
+class VectorGraph(Graph):
+    """Formula on vectors as a list of nodes: tuples of an operation and the indices of its operands."""
+
+    def push(self, shape: int, *node: Any) -> Vector:
+        """Adds a node, unless the formula already has it."""
+        return Vector(self, super().push(shape, *node)._at)
+
+
+class Formula(VectorGraph):
+    """Formula of an operator."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,10 +83,6 @@ class Formula(Graph):
         self.outputs: List[int] = []
         #: The same for left entities; empty if the operator leaves them as they are.
         self.lhs_outputs: List[int] = []
-
-    def push(self, shape: int, *node: Any) -> Vector:
-        """Adds a node, unless the formula already has it."""
-        return Vector(self, super().push(shape, *node)._at)
 
 
 class Embedding:

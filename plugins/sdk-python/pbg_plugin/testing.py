@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from typing import List, Type, TypeVar
 
-from .interpret import apply, apply_lhs, evaluate, gradient
+from .comparator import TracedComparator, trace_comparator
+from .interpret import apply, apply_lhs, compare, evaluate, gradient, pair_values
 from .loss import MASKED, TracedLoss
 from .negatives import REQUIRED, Candidates, Counted, Listed, NegativeSampler, Part
 from .operator import TracedOperator, trace_operator
@@ -15,11 +16,12 @@ from .sampler import Draw, Sampler, Share
 __all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
 __all__ += ["check_distribution", "check_negatives"]
 __all__ += ["apply", "apply_lhs", "check_traced_operator", "draws_of", "gradient", "with_defaults"]
+__all__ += ["check_traced_comparator", "compare"]
 
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
 
 
-P = TypeVar("P", Order, Sampler, TracedLoss, TracedOperator, NegativeSampler)
+P = TypeVar("P", Order, Sampler, TracedLoss, TracedOperator, TracedComparator, NegativeSampler)
 
 
 def with_defaults(plugin: Type[P]) -> P:
@@ -146,3 +148,22 @@ def check_traced_operator(operator: Type[TracedOperator]) -> None:
         embedding = [0.5 - 0.2 * at for at in range(3 * count)]
         found = apply(made, embedding, values) + apply_lhs(made, embedding, values)
         assert all(math.isfinite(x) for x in found), f"{found} with {values}"
+
+
+def check_traced_comparator(comparator: Type[TracedComparator]) -> None:
+    """Asserts that the score of a comparator is one number that depends on both embeddings, and that it is
+    finite for ordinary ones."""
+    formula = trace_comparator(with_defaults(comparator))
+    count = formula.components
+    assert count in (1, 2, 4, 8), f"embeddings have {count} components; it must be 1, 2, 4 or 8"
+
+    def score(left: List[float], right: List[float]) -> float:
+        found = pair_values(formula, left, right)
+        assert all(math.isfinite(x) for x in found), f"{found} for {left} and {right}"
+        assert len(set(found)) == 1, "the score differs from element to element: sum it over the vector"
+        return found[0]
+
+    here, there = ([math.sin(0.9 * at + by) for at in range(3 * count)] for by in (0.3, 1.7))
+    first = score(here, there)
+    assert score(there, there) != first, "the score does not depend on the left embedding"
+    assert score(here, here) != first, "the score does not depend on the right embedding"

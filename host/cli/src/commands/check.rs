@@ -1,6 +1,5 @@
 //! `pbg-host check`.
 
-mod comparator;
 mod time;
 
 use std::collections::BTreeMap;
@@ -16,6 +15,7 @@ use pbg_model::ResolvedConfig;
 use pbg_train::CheckReport;
 use serde::Serialize;
 
+use crate::comparator_price::ComparatorPrice;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
@@ -23,7 +23,6 @@ use crate::plugins::{self, StrategyOverrides};
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load, model_notes};
 
-use comparator::ComparatorPrice;
 use time::EpochTime;
 
 /// Check everything and show the memory and disk space that training will need, without training (except with
@@ -68,8 +67,8 @@ pub(crate) struct Args {
 /// The first problem that would prevent training from starting.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = load::config(&args.config, terminal)?;
-    let given = plugins::given_operators(&mut config, &args.plugins, None, &terminal)?;
-    let named = StrategyOverrides::named(&given);
+    let given = plugins::given_formulas(&mut config, &args.plugins, None, &terminal)?;
+    let named = StrategyOverrides::named(&given.others);
     let filled = plugins::fill(&config, named, None, None, &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = ResolvedConfig::new(config)?;
@@ -109,7 +108,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         comparator: ComparatorPrice::of(&resolved),
         together: together.transpose()?,
         time: match args.time {
-            true => Some(measure_epoch(&resolved, &given, terminal)?),
+            true => Some(measure_epoch(&resolved, &given.others, terminal)?),
             false => None,
         },
         needs,
@@ -224,7 +223,7 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     print_execution(out, &report.needs)?;
     print_plan(out, report)?;
     if let Some(price) = &report.comparator {
-        price.print(out)?;
+        writeln!(out, "comparator {}: {price}", price.name())?;
     }
     if let Some(time) = &report.time {
         time.print(out)?;

@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use pbg_query::{BuiltType, IndexOptions, IndexProgress};
 
 use crate::failure::Result;
-use crate::options::{ComparatorArg, TrainedArgs};
+use crate::options::{IndexedComparatorArg, TrainedArgs};
 use crate::terminal::{self, Terminal};
 use crate::{bars, format, interrupt, load, model_notes, tables};
 
@@ -37,7 +37,7 @@ pub(crate) struct Args {
     /// Comparator of embeddings [default: the comparator of the configuration]. An index with another comparator serves
     /// only `neighbors` with the same option.
     #[arg(long, value_name = "NAME")]
-    comparator: Option<ComparatorArg>,
+    comparator: Option<IndexedComparatorArg>,
     /// Maximum number of links per entity: more links find more answers and need more space.
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(4..=512))]
     links: u32,

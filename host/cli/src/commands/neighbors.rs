@@ -14,7 +14,8 @@ use crate::{load, model_notes};
 
 /// List the entities nearest to an entity.
 ///
-/// Compares embeddings with the comparator of the configuration, within the entity type of NAME.
+/// Compares embeddings with the comparator of the configuration, within the entity type of NAME. Where the sides matter to
+/// the comparator, as to a formula of boxes, NAME is on the right and the candidates are on the left.
 /// Prints one line per neighbour, nearest first: score, tab, name.
 ///
 /// With `--relation`, NAME is compared as in predictions of that relation, with its operator applied: as the head with

@@ -87,8 +87,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut reporter = progress::reporter(args.progress, terminal);
     let watch = interrupt::watch_training(StopUnit::of(&config), reporter.announcer())?;
     let stop = &watch.stop;
-    let given = plugins::given_operators(&mut config, &args.plugins, Some(stop), &terminal)?;
-    let named = StrategyOverrides::named(&given);
+    let given = plugins::given_formulas(&mut config, &args.plugins, Some(stop), &terminal)?;
+    let named = StrategyOverrides::named(&given.others);
     let filled = plugins::fill(&config, named, Some(faults), Some(stop), &terminal)?;
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = ResolvedConfig::new(config)?;

@@ -328,3 +328,33 @@ fn the_hash_is_the_same_everywhere() {
         "bf242c26970c8faee610f811af3bcb3516da1bb68be308a72f134695a9acbdd8"
     );
 }
+
+/// Returns a configuration whose comparator `key` has this formula.
+fn compared(key: &str, formula: &str) -> Config {
+    let formula = format!("'{formula}'");
+    let set = [("comparator", key), (&format!("formulas.{key}"), &formula)];
+    let set = set.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    Config::parse(TEXT, "pbg.toml", &set).unwrap_or_else(|e| panic!("{e}"))
+}
+
+#[test]
+fn formulas_are_compared_by_what_they_mean() {
+    let written = r#"{"name":"own","components":1,"nodes":[{"component":0},{"component":1},{"binary":["mul",0,1]},{"constant":0.5},{"binary":["mul",2,3]},{"sum":4}],"score":5}"#;
+    let by_hand = r#"{ "score": 5, "components": 1, "nodes": [ {"component": 0}, {"component": 1}, {"binary": ["mul", 0, 1]}, {"constant": 0.50}, {"binary": ["mul", 2, 3]}, {"sum": 4} ] }"#;
+    let (one, other) = (compared("own", written), compared("own", by_hand));
+    assert_eq!(one.training_hash(), other.training_hash());
+    assert_eq!(one.training_differences(&other), [""; 0]);
+    let halved = compared("own", &written.replace("0.5", "0.25"));
+    assert_eq!(
+        halved.model_differences(&one),
+        ["formulas.own: another formula"]
+    );
+}
+
+#[test]
+fn a_formula_has_the_name_of_its_key() {
+    let formula = r#"{"name":"inner","components":1,"nodes":[{"component":0},{"component":1},{"binary":["mul",0,1]},{"sum":2}],"score":3}"#;
+    let named = compared("own", formula);
+    assert_eq!(named.comparator().unwrap().name(), "own");
+    assert_eq!(named.formula_plugins(), ["own"]);
+}

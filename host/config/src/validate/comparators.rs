@@ -3,25 +3,33 @@
 use pbg_core::model::Comparator;
 use pbg_core::nearest::nearest;
 
+use super::strategies::{invalid_name, is_plugin_path};
 use super::{Validator, of_entity, top};
-use crate::ComparatorError;
-use crate::node::excerpt;
 use crate::suggest::did_you_mean;
+use crate::{ComparatorError, StrategyNames};
 
 impl Validator<'_> {
-    pub(super) fn comparator(&mut self) {
+    pub(super) fn comparator(&mut self, installed: Option<&StrategyNames>) {
         let comparator = match self.config.comparator() {
             Ok(comparator) => comparator,
+            // The formula of a plugin is not known yet.
+            Err(ComparatorError::Unknown(name)) if is_plugin_path(&name) => return,
             Err(ComparatorError::Unknown(name)) => {
+                let none = StrategyNames::default();
+                let installed = installed.unwrap_or(&none);
+                if installed.has("comparator", &name) {
+                    return;
+                }
                 let built_in = Comparator::BUILT_IN.iter().map(Comparator::name);
-                let built_in: Vec<&str> = built_in.collect();
+                let standard = installed.standard("comparator").iter().map(String::as_str);
+                let known: Vec<&str> = built_in.chain(standard).collect();
                 let own = self.config.formulas.keys().map(String::as_str);
-                let advice = did_you_mean(nearest(&name, built_in.iter().copied().chain(own)));
-                let text = format!(
-                    "must be one of {} or the name of a formula in `formulas`, is {}{advice}",
-                    built_in.join(", "),
-                    excerpt(&name)
+                let advice = did_you_mean(nearest(&name, known.iter().copied().chain(own)));
+                let valid = format!(
+                    "{}, the path of a component (*.wasm) or the name of a formula in `formulas`",
+                    known.join(", ")
                 );
+                let text = invalid_name(installed, "comparator", &name, &valid, advice);
                 return self.report([top("comparator")], text);
             }
             Err(error @ ComparatorError::Formula { .. }) => {

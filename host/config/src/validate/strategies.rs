@@ -69,17 +69,30 @@ pub(crate) fn is_plugin_path(name: &str) -> bool {
 
 /// Returns the message for `name`, which is not one of `known`, the valid strategies of `key`.
 fn no_strategy(installed: &StrategyNames, key: &str, name: &String, known: &[&str]) -> String {
-    if let Some((what, place)) = installed.other_kind(key, name) {
-        return format!(
-            "must be one of {} or the path of a component (*.wasm), and {} is {what}, which `{place}` takes",
-            known.join(", "),
-            excerpt(name)
-        );
-    }
-    format!(
-        "must be one of {} or the path of a component (*.wasm), is {}{}",
-        known.join(", "),
-        excerpt(name),
-        did_you_mean(nearest(name, known.iter().copied()))
+    let valid = format!("{} or the path of a component (*.wasm)", known.join(", "));
+    let near = known.iter().copied();
+    invalid_name(
+        installed,
+        key,
+        name,
+        &valid,
+        did_you_mean(nearest(name, near)),
     )
+}
+
+/// Returns the message for `name`, which is not one of the `valid` values of `key`.
+pub(super) fn invalid_name(
+    installed: &StrategyNames,
+    key: &str,
+    name: &String,
+    valid: &str,
+    advice: String,
+) -> String {
+    let name_shown = excerpt(name);
+    match installed.other_kind(key, name) {
+        Some((what, place)) => {
+            format!("must be one of {valid}, and {name_shown} is {what}, which `{place}` takes")
+        }
+        None => format!("must be one of {valid}, is {name_shown}{advice}"),
+    }
 }

@@ -90,7 +90,7 @@ operater = "diagonal"
             "line 4: dimension: must be at least 1, is 0",
             "line 5: lr: must be a finite number, is NaN",
             "line 6: learning_rate: unknown key",
-            "line 7: comparator: must be one of dot, cos, l2, squared_l2, l1, complex_l1 or the name of a formula in `formulas`, is \"cosine\"; did you mean `cos`?",
+            "line 7: comparator: must be one of dot, cos, l2, squared_l2, l1, complex_l1, the path of a component (*.wasm) or the name of a formula in `formulas`, is \"cosine\"; did you mean `cos`?",
             "line 9: entities.user.num_partitions: must be at least 1, is 0",
             "line 13: relations.0.rhs: \"usr\" is not an entity type of `entities`; did you mean `user`?",
             "line 14: relations.0.operater: unknown key; did you mean `operator`?",
@@ -522,6 +522,7 @@ fn strategies_are_installed_or_paths() {
         negatives: names(&["uniform_negatives", "degree"]),
         losses: names(&["ranking", "softmax"]),
         operators: names(&["rotate"]),
+        comparators: names(&["hyperbolic"]),
         files: names(&["mine"]),
     };
     let parse = |key: &str, value: &str| {
@@ -551,6 +552,18 @@ fn strategies_are_installed_or_paths() {
             "loss_fn",
             "rotate",
             "and \"rotate\" is an operator, which `operator` takes",
+        ),
+        (
+            "comparator",
+            "rotate",
+            "must be one of dot, cos, l2, squared_l2, l1, complex_l1, hyperbolic, the path of a component (*.wasm) or \
+             the name of a formula in `formulas`, and \"rotate\" is an operator, which `operator` takes",
+        ),
+        ("comparator", "hyperbolik", "did you mean `hyperbolic`?"),
+        (
+            "relations.0.operator",
+            "hyperbolic",
+            "and \"hyperbolic\" is a comparator, which `comparator` takes",
         ),
         (
             "relation_sampler",

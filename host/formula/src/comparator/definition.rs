@@ -21,7 +21,8 @@ pub enum Candidates {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ComparatorDefinition {
-    /// Name of the comparator.
+    /// Name of the plugin that it comes from. A formula of a configuration has the name of its key.
+    #[serde(default)]
     pub name: String,
     /// Number of components into which each of the two embeddings is cut. [`FormulaNode::Component`] counts those of the
     /// left embedding first, then those of the right one.

@@ -138,6 +138,7 @@ def undecorated(thing: Any, kind: Kind) -> UsageError:
 _ONLY_COMPONENTS = {
     pbg_plugin.Sampler: ("a relation sampler", "sampler"),
     pbg_plugin.NegativeSampler: ("a negative sampler", "negatives"),
+    pbg_plugin.TracedComparator: ("a comparator", "comparator"),
 }
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Halves = npt.NDArray[np.uint16]
 Edge = tuple[str, str, str]
 Comparator = Literal["dot", "cos", "l2", "squared_l2", "l1", "complex_l1"]
+IndexedComparator = Literal["dot", "cos", "l2", "squared_l2"]
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ class Model:
         width: int | None = None,
     ) -> Scored:
         """Returns the `k` entities of the same type whose embeddings are nearest to that of `name`, by the model's
-        comparator or another one. With a `relation`, returns those nearest after its operator was applied, on the side
+        comparator or another one; where the sides matter to it, `name` is on the right. With a `relation`, returns those nearest after its operator was applied, on the side
         `asked`, by default the tail; unlike in `predict`, answers of known edges are included. With `index`, the index
         of `build_index` is searched instead of comparing all entities. The result is nearly the same; a greater
         `width` (the beam width of the search) makes it more accurate."""
@@ -175,7 +176,7 @@ class Model:
             return self._neighbors_by(name, relation, asked or "tail", k, index, width)
         if asked is not None:
             raise UsageError("asked: needs a relation, given as relation=...")
-        _check_comparator(comparator)
+        _check_comparator(comparator, get_args(Comparator))
         by = (whole_or_none("width", width),) if index else None
         found, warning = self._native.neighbors(name, whole("k", k), entity_type, comparator, by)
         if warning is not None:
@@ -196,7 +197,7 @@ class Model:
         entity_type: str | None = None,
         /,
         *,
-        comparator: Comparator | None = None,
+        comparator: IndexedComparator | None = None,
         links: int = 32,
         build_width: int = 100,
         recall_queries: int = 200,
@@ -206,7 +207,7 @@ class Model:
         measures how many of the ten nearest entities its searches find, as the command `pbg-host index` does. The
         index is stored in the checkpoint's folder, and is built from the checkpoint's current version. Returns a
         report of what was built and measured."""
-        _check_comparator(comparator)
+        _check_comparator(comparator, get_args(IndexedComparator))
         options = {
             "entity_type": entity_type,
             "comparator": comparator,
@@ -567,9 +568,9 @@ def _check_filter(filter: object) -> None:
         raise UsageError("filter: expected a list of edge sets, such as ['train']")
 
 
-def _check_comparator(comparator: str | None) -> None:
-    if comparator is not None and comparator not in get_args(Comparator):
-        wanted = ", ".join(get_args(Comparator))
+def _check_comparator(comparator: str | None, known: tuple[str, ...]) -> None:
+    if comparator is not None and comparator not in known:
+        wanted = ", ".join(known)
         raise UsageError(f"comparator: expected one of {wanted}, not {comparator!r}")
 
 

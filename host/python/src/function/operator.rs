@@ -11,7 +11,7 @@ use pbg_formula::operator::definition::MAX_NODES;
 use pbg_formula::operator::{
     FormulaHandle, InitialValue, OperatorDefinition, OperatorFormula, ParameterVector,
 };
-use pbg_session::plugins::given_operators;
+use pbg_session::plugins::given_formulas;
 use pbg_session::{Failure, FailureKind, FrontEnd, Result};
 use pyo3::prelude::*;
 
@@ -115,10 +115,10 @@ fn check_name(name: &str) -> Result<()> {
 }
 
 /// Sets the operator of every relation of `config` to the one that is given, by Python or among the components
-/// `plugins`, if there is one, and returns the other components.
+/// `plugins`, and the comparator to the one among them, if there are any, and returns the other components.
 ///
 /// # Errors
-/// As for [`given_operators`], and when there are two.
+/// As for [`given_formulas`], and when there are two.
 pub(crate) fn set_operators(
     config: &mut RunConfig,
     plugins: &[String],
@@ -126,12 +126,12 @@ pub(crate) fn set_operators(
     stop: Option<&Arc<AtomicBool>>,
     front: &dyn FrontEnd,
 ) -> Result<Vec<String>> {
-    let others = given_operators(config, plugins, stop, front)?;
+    let given = given_formulas(config, plugins, stop, front)?;
     let Some(own) = own else {
-        return Ok(others);
+        return Ok(given.others);
     };
     let name = own.name();
-    if let Some(second) = plugins.iter().find(|plugin| !others.contains(plugin)) {
+    if let Some(second) = given.operator {
         let text = format!(
             "plugins: there can be only one operator of all relations, but there are two: {name} and {second}"
         );
@@ -141,10 +141,10 @@ pub(crate) fn set_operators(
     for relation in &mut config.relations {
         name.clone_into(&mut relation.operator);
     }
-    config.keep_formula_of_comparator();
+    config.remove_unused_formulas();
     let stored = config.set_formula(name, own.definition());
     stored.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
-    Ok(others)
+    Ok(given.others)
 }
 
 /// Checks the contract of an operator on many embeddings. Returns the findings as JSON.

@@ -54,4 +54,19 @@ pub enum SpecError {
         /// The permitted range, in words.
         rule: &'static str,
     },
+    /// The comparator cannot cut the embeddings of an entity type into its components.
+    #[error(
+        "the comparator `{comparator}` cuts embeddings into {components} components, so the dimension must be a multiple \
+         of {components}; `{entity}` has {dimension}"
+    )]
+    Components {
+        /// Name of the comparator.
+        comparator: String,
+        /// Number of components.
+        components: usize,
+        /// Name of the entity type.
+        entity: String,
+        /// Dimension of its embeddings.
+        dimension: usize,
+    },
 }

@@ -92,8 +92,8 @@ pub(super) fn train(
     let folder = BenchFolder::create(Path::new(&config.checkpoint_path))?;
     config.checkpoint_path = folder.path().display().to_string();
     config.num_epochs = epochs;
-    let given = plugins::given_operators(&mut config, plugins, None, &terminal)?;
-    let named = StrategyOverrides::named(&given);
+    let given = plugins::given_formulas(&mut config, plugins, None, &terminal)?;
+    let named = StrategyOverrides::named(&given.others);
     let filled = plugins::fill(&config, named, None, None, &terminal)?;
     let mut watch = TrainingTimer::default();
     let never = AtomicBool::new(false);

@@ -4,7 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use pbg_contract::{
-    Timing, bench_loss, bench_negatives, bench_operator, bench_order, bench_sampler,
+    Timing, bench_comparator, bench_loss, bench_negatives, bench_operator, bench_order,
+    bench_sampler,
 };
 use pbg_core::strategy::StrategyError;
 use pbg_wasm::{Limits, LoadedPlugin, PluginSlot, Sandbox};
@@ -169,6 +170,7 @@ fn measured(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
         PluginSlot::NegativeSampler => negatives(plugin, parameters, args),
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => loss(plugin, parameters, args),
         PluginSlot::TracedOperator => operator(plugin, parameters, args),
+        PluginSlot::Comparator => comparator(plugin, parameters, args),
         other => Err(Failure::message(
             FailureKind::Plugin,
             format!("there is no benchmark for a {other}"),
@@ -280,6 +282,35 @@ fn operator(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
     }
     let assumption = format!(
         "{EMBEDDINGS} embeddings of that dimension, one per edge, trained at {} edges per second by one thread",
+        args.edges_per_second
+    );
+    Ok(Calls::new(rows.into_iter(), assumption))
+}
+
+/// Number of candidates per call.
+const CANDIDATES: usize = 100;
+/// Number of pairs per edge: 100 negatives of each side.
+const PAIRS_PER_EDGE: f64 = 200.0;
+
+fn comparator(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
+    let formula = loading::comparator(plugin, parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let mut rows = Vec::new();
+    let components = formula.components();
+    for dimension in [100_usize, 400].map(|dimension| dimension.next_multiple_of(components)) {
+        let mut executed = pbg_train::executable_pairs(formula);
+        let timings = bench_comparator(executed.as_mut(), CANDIDATES, dimension, budget);
+        for (what, timing) in ["scores", "with gradient"].into_iter().zip(timings) {
+            let call = format!("{what}, {dimension}");
+            let edges = CANDIDATES as f64 / PAIRS_PER_EDGE;
+            // The time of training is proportional to the dimension.
+            let per = edges / args.edges_per_second * (dimension as f64 / 100.0);
+            rows.push(Row::new(call, Ok(timing), per));
+        }
+    }
+    let assumption = format!(
+        "{CANDIDATES} pairs of that dimension, {PAIRS_PER_EDGE} per edge, trained at {} edges per second by one thread with \
+         the inner product",
         args.edges_per_second
     );
     Ok(Calls::new(rows.into_iter(), assumption))

@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print(|out| writeln!(out, "{}", shown.display()))
 }
 
-/// Instantiates the plugin with its default parameters; a traced loss also builds its formula.
+/// Instantiates the plugin with its default parameters; one that is a formula also builds it.
 fn configured(plugin: &LoadedPlugin) -> Result<(), LoadError> {
     let (plugin, defaults) = (plugin.clone(), &Value::Null);
     match plugin.inspection().kind {
@@ -74,6 +74,7 @@ fn configured(plugin: &LoadedPlugin) -> Result<(), LoadError> {
         PluginSlot::RelationSampler => plugin.into_sampler(defaults).map(drop),
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => plugin.into_loss(defaults).map(drop),
         PluginSlot::TracedOperator => plugin.into_operator(defaults).map(drop),
+        PluginSlot::Comparator => plugin.into_comparator(defaults).map(drop),
         PluginSlot::NegativeSampler => plugin.into_negatives(defaults).map(drop),
         _ => Ok(()),
     }
@@ -91,6 +92,7 @@ fn with_export_hint(failure: Failure, manifest: &ProjectManifest) -> Failure {
         World::TracedLoss => "export_traced_loss",
         World::ComputedLoss => "export_computed_loss",
         World::TracedOperator | World::Operator => "export_traced_operator",
+        World::Comparator => "export_traced_comparator",
         World::Negatives => "export_negatives",
     };
     failure.help(format!(

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pbg_contract::{
     ContractFinding, ContractReport, FindingOutcome, NegativesInstance, OperatorExecutors,
-    OrderInstance, check_loss, check_negatives, check_operator, check_order, check_sampler,
-    checked_dimension,
+    OrderInstance, check_comparator, check_loss, check_negatives, check_operator, check_order,
+    check_sampler, checked_dimension,
 };
 use pbg_wasm::{LoadedPlugin, PluginInfo, PluginSlot};
 use serde::Serialize;
@@ -20,6 +20,7 @@ use crate::terminal::{self, Terminal};
 
 use super::influence::without_influence;
 use super::loading::{self, open, sandbox};
+use crate::comparator_price::ComparatorPrice;
 
 /// Check on many inputs that a plugin keeps the promises that the host requires.
 ///
@@ -99,6 +100,9 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     }
 }
 
+/// Numbers of an embedding for which the price of a comparator is told.
+const PRICED_DIMENSION: usize = 400;
+
 fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
     match plugin.inspection().kind {
         PluginSlot::BucketOrder => {
@@ -130,6 +134,14 @@ fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
             let executable = |side| pbg_train::executable(side, dimension);
             let executors = OperatorExecutors::new(formula, executable);
             Ok(check_operator(&formula, executors))
+        }
+        PluginSlot::Comparator => {
+            let formula = loading::comparator(plugin, parameters)?;
+            let mut executed = pbg_train::executable_pairs(formula);
+            let mut report = check_comparator(&formula, executed.as_mut());
+            let dimension = PRICED_DIMENSION.next_multiple_of(formula.components());
+            report.add_note("price", ComparatorPrice::new(&formula, dimension));
+            Ok(report)
         }
         other => Err(Failure::message(
             FailureKind::Plugin,

@@ -1,5 +1,6 @@
 //! Search for parameters of a plugin that change nothing.
 
+use pbg_formula::comparator::ComparatorFormula;
 use pbg_formula::loss::LossGraph;
 use pbg_formula::operator::OperatorFormula;
 use pbg_wasm::{LoadedLoss, LoadedPlugin, PluginParameterKind, PluginSlot};
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 enum Formula {
     Loss(LossGraph),
     Operator(OperatorFormula),
+    Comparator(ComparatorFormula),
 }
 
 /// Returns a sentence for every parameter with which the plugin's formula stays the same for all values tried, where the
@@ -52,6 +54,10 @@ fn formula(plugin: &LoadedPlugin, parameters: &Value) -> Option<Formula> {
         PluginSlot::TracedOperator => {
             let operator = plugin.into_operator(parameters).ok()?;
             Some(Formula::Operator(operator.formula))
+        }
+        PluginSlot::Comparator => {
+            let comparator = plugin.into_comparator(parameters).ok()?;
+            Some(Formula::Comparator(comparator.formula))
         }
         _ => None,
     }

@@ -2,6 +2,7 @@
 
 use pbg_contract::TracedLossInfo;
 use pbg_core::strategy::Loss;
+use pbg_formula::comparator::ComparatorHandle;
 use pbg_formula::operator::FormulaHandle;
 use pbg_session::FrontEnd as _;
 use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, Sandbox};
@@ -41,6 +42,13 @@ pub(super) fn loss(
 pub(super) fn operator(plugin: &LoadedPlugin, parameters: &Value) -> Result<FormulaHandle> {
     Ok(FormulaHandle::new(
         plugin.clone().into_operator(parameters)?.formula,
+    ))
+}
+
+/// Instantiates the plugin as a comparator; returns its formula.
+pub(super) fn comparator(plugin: &LoadedPlugin, parameters: &Value) -> Result<ComparatorHandle> {
+    Ok(ComparatorHandle::new(
+        plugin.clone().into_comparator(parameters)?.formula,
     ))
 }
 

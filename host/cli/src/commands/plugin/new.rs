@@ -49,6 +49,8 @@ enum KindArg {
     Loss,
     /// Operator with which a relation transforms an embedding, as a formula.
     Operator,
+    /// Comparator: the score of two embeddings, as a formula.
+    Comparator,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -72,6 +74,11 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         (KindArg::Loss, true) => World::ComputedLoss,
         (KindArg::Operator, false) => World::Operator,
         (KindArg::Negatives, false) => World::Negatives,
+        (KindArg::Comparator, false) => World::Comparator,
+        (KindArg::Comparator, true) => {
+            let text = "--computed is for losses: comparators are always formulas";
+            return Err(Failure::message(kind::FailureKind::Usage, text));
+        }
         (KindArg::Operator, true) => {
             let text = "--computed is for losses: operators are always formulas";
             return Err(Failure::message(kind::FailureKind::Usage, text));

@@ -70,7 +70,7 @@ fn model(config: &Config, loss: &str) -> String {
         "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}{}",
         config.dimension,
         model_summary::names(operators),
-        config.comparator,
+        comparator(config),
         loss,
         config.num_batch_negs,
         config.num_uniform_negs,
@@ -83,6 +83,14 @@ fn model(config: &Config, loss: &str) -> String {
 fn operator(config: &Config, name: &str) -> String {
     let operator = config.operator(name);
     operator.map_or(name.to_owned(), |operator| operator.name().to_owned())
+}
+
+/// Returns the name of the comparator; for a component file, the name of its plugin.
+fn comparator(config: &Config) -> String {
+    let comparator = config.comparator();
+    comparator.map_or(config.comparator.clone(), |comparator| {
+        comparator.name().to_owned()
+    })
 }
 
 #[cfg(test)]

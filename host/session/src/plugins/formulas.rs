@@ -1,0 +1,121 @@
+//! Plugins that are formulas, operators and comparators: their formulas are loaded into the configuration.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pbg_config::Config;
+use pbg_wasm::{LoadedPlugin, PluginSlot, Sandbox};
+
+use super::configured::parameters;
+use super::{sandbox, search_path};
+use crate::failure::{Failure, Result};
+use crate::front::FrontEnd;
+use crate::kind::FailureKind;
+
+/// Loads the formulas of plugins that the relations and the comparator of `config` name and that it does not contain yet.
+///
+/// # Errors
+/// When a plugin cannot be loaded, or is of another kind.
+pub fn load(config: &mut Config, front: &dyn FrontEnd) -> Result<()> {
+    let operators = config.operators_to_load();
+    let comparator = config.comparator_to_load().map(str::to_owned);
+    if operators.is_empty() && comparator.is_none() {
+        return Ok(());
+    }
+    let sandbox = sandbox(config, None, front)?;
+    for name in operators {
+        let plugin = open(&sandbox, &name)?;
+        take_operator(config, plugin, &name)?;
+    }
+    if let Some(name) = comparator {
+        let plugin = open(&sandbox, &name)?;
+        take_comparator(config, plugin, &name)?;
+    }
+    Ok(())
+}
+
+/// Plugins that the command line names, by what they are.
+#[derive(Debug, Default)]
+pub struct NamedPlugins {
+    /// Operator of all relations.
+    pub operator: Option<String>,
+    /// Comparator.
+    pub comparator: Option<String>,
+    /// Plugins that are not formulas of the model.
+    pub others: Vec<String>,
+}
+
+/// Sets the operator of every relation of `config`, and its comparator, to those among the plugins `named`, if there are
+/// any. Calls that are running when `stop` is set end soon.
+///
+/// # Errors
+/// When a plugin cannot be loaded, or there are two operators or two comparators.
+pub fn given(
+    config: &mut Config,
+    named: &[String],
+    stop: Option<&Arc<AtomicBool>>,
+    front: &dyn FrontEnd,
+) -> Result<NamedPlugins> {
+    let mut found = NamedPlugins::default();
+    if named.is_empty() {
+        return Ok(found);
+    }
+    let mut sandbox = sandbox(config, None, front)?;
+    if let Some(stop) = stop {
+        sandbox = sandbox.with_interrupt(Arc::clone(stop));
+    }
+    for name in named {
+        let plugin = open(&sandbox, name)?;
+        let id = plugin.id().to_string();
+        match plugin.inspection().kind {
+            PluginSlot::TracedOperator => {
+                if let Some(first) = &found.operator {
+                    let text = format!(
+                        "--plugin {name}: there can be only one operator of all relations, and {first} is already \
+                         given; set operators per relation in the configuration"
+                    );
+                    return Err(Failure::message(FailureKind::Usage, text));
+                }
+                for relation in &mut config.relations {
+                    relation.operator.clone_from(name);
+                }
+                take_operator(config, plugin, name)?;
+                found.operator = Some(id);
+            }
+            PluginSlot::Comparator => {
+                if let Some(first) = &found.comparator {
+                    let text = format!(
+                        "--plugin {name}: a run has only one comparator, and {first} is already given"
+                    );
+                    return Err(Failure::message(FailureKind::Usage, text));
+                }
+                config.comparator.clone_from(name);
+                take_comparator(config, plugin, name)?;
+                found.comparator = Some(id);
+            }
+            _ => found.others.push(name.clone()),
+        }
+    }
+    if found.operator.is_some() || found.comparator.is_some() {
+        config.remove_unused_formulas();
+    }
+    Ok(found)
+}
+
+fn open(sandbox: &Sandbox, name: &str) -> Result<LoadedPlugin> {
+    Ok(sandbox.open(search_path().resolve(name)?)?)
+}
+
+fn take_operator(config: &mut Config, plugin: LoadedPlugin, name: &str) -> Result<()> {
+    let parameters = parameters(config, &plugin);
+    let operator = plugin.into_operator(&parameters)?;
+    let stored = config.set_formula(name, operator.formula.definition());
+    stored.map_err(|error| Failure::new(FailureKind::Plugin, error))
+}
+
+fn take_comparator(config: &mut Config, plugin: LoadedPlugin, name: &str) -> Result<()> {
+    let parameters = parameters(config, &plugin);
+    let comparator = plugin.into_comparator(&parameters)?;
+    let stored = config.set_formula(name, comparator.formula.definition());
+    stored.map_err(|error| Failure::new(FailureKind::Plugin, error))
+}
