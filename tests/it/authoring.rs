@@ -286,6 +286,20 @@ fn the_same_operator_in_every_language() {
     }
 }
 
+/// The templates are the same formula, which trains to the same bytes in every language.
+#[test]
+fn the_same_comparator_in_every_language() {
+    let place = Workplace::with_dataset(CONFIG);
+    let components = in_every_language(&place, "comparator");
+    let mut first = None;
+    for component in &components {
+        let (manifest, files) = trained(&place, component);
+        assert!(manifest.contains(name_of(component)), "{manifest}");
+        let expected = first.get_or_insert_with(|| files.clone());
+        assert!(files == *expected, "{}", component.display());
+    }
+}
+
 /// Runs the author's own tests with the author's own tools.
 #[test]
 fn the_tests_of_new_projects_pass() {
@@ -308,7 +322,14 @@ fn the_tests_of_new_projects_pass() {
     };
     let (node, clang) = (has("node"), has("clang"));
     passes(&new("computed", "rust"), "cargo", &["test"]);
-    for kind in ["order", "sampler", "negatives", "loss", "operator"] {
+    for kind in [
+        "order",
+        "sampler",
+        "negatives",
+        "loss",
+        "operator",
+        "comparator",
+    ] {
         passes(&new(kind, "rust"), "cargo", &["test"]);
         passes(&new(kind, "python"), "python3", &["-m", "unittest"]);
         let (js, c) = (new(kind, "js"), new(kind, "c"));

@@ -98,6 +98,11 @@ fn a_checkpoint_keeps_its_formula() {
     place
         .run(TRAIN)
         .fails(5, &["formulas.own: another formula"]);
+    // The same formula in other words is no change: without spaces, and with another name inside.
+    let same = config.replace(r#""name": "own""#, r#""name":"other""#);
+    assert_ne!(same, config);
+    place.write("pbg.toml", same.replace(", ", ","));
+    place.run(with(&TRAIN, &["num_epochs=1"])).succeeds();
     // The folder of the checkpoint is enough to use the model.
     place.write("pbg.toml", "");
     place.run(["eval", "model", "--edges", "test"]).succeeds();
@@ -118,6 +123,32 @@ fn check_says_the_price_of_a_pair() {
 }
 
 #[test]
+fn neighbors_by_a_comparator_of_components_need_their_dimension() {
+    let place = place("dot");
+    let odd = ["num_epochs=0", "dimension=15", "relations.0.operator=diagonal"];
+    place.run(with(&TRAIN, &odd)).succeeds();
+    let asked = ["neighbors", "model", &name(1, 4), "--comparator", "complex_l1"];
+    place.run(asked).fails(
+        3,
+        &[
+            "the comparator `complex_l1` cuts embeddings into 2 components",
+            "has 15",
+        ],
+    );
+}
+
+#[test]
+fn an_index_offers_comparators_of_inner_products_only() {
+    let help = Workplace::empty().run(["index", "--help"]).succeeds().stdout;
+    assert!(help.contains("squared_l2"), "{help}");
+    assert!(!help.contains("l1:") && !help.contains("complex_l1"), "{help}");
+    let place = place("dot");
+    place
+        .run(["index", "model", "--comparator", "l1"])
+        .fails(2, &["l1", "squared_l2"]);
+}
+
+#[test]
 fn what_needs_matrix_products_is_refused() {
     let place = place("l1");
     place
@@ -130,7 +161,7 @@ fn what_needs_matrix_products_is_refused() {
         3,
         &[
             "comparator",
-            "l1, complex_l1 or the name of a formula",
+            "the name of a formula in `formulas`",
             "did you mean `complex_l1`?",
         ],
     );

@@ -114,6 +114,7 @@ fn the_reference_of_keys_is_up_to_date() {
         negatives: names(&[PluginSlot::NegativeSampler]),
         losses: names(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: names(&[PluginSlot::TracedOperator]),
+        comparators: names(&[PluginSlot::Comparator]),
         files: Vec::new(),
     });
     if std::env::var_os("UPDATE_DOCS").is_some_and(|v| v == "1") {
@@ -140,6 +141,7 @@ fn the_configuration_names_every_strategy_that_is_installed() {
             "loss_fn",
             &[PluginSlot::TracedLoss, PluginSlot::ComputedLoss],
         ),
+        ("comparator", &[PluginSlot::Comparator]),
     ] {
         let description = schema["properties"][key]["description"].as_str().unwrap();
         let mut row = reference
@@ -186,6 +188,19 @@ fn every_order_and_loss_has_a_row_in_its_document() {
         described,
         installed.map(str::to_owned).collect(),
         "docs/plugins/operators.md"
+    );
+    let comparators = document("docs/plugins/comparators.md");
+    let head = "| name | score of x and y | parameters | source |";
+    let described: BTreeSet<String> = table(&comparators, head)
+        .iter()
+        .filter_map(|row| row[1].split('`').nth(1))
+        .map(str::to_owned)
+        .collect();
+    let installed = standard(&[PluginSlot::Comparator]).into_iter();
+    assert_eq!(
+        described,
+        installed.map(str::to_owned).collect(),
+        "docs/plugins/comparators.md"
     );
     let negatives = document("docs/plugins/negatives.md");
     let head = "| name | which entities are drawn | parameters |";
@@ -244,6 +259,7 @@ fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
         PluginSlot::TracedLoss,
         PluginSlot::ComputedLoss,
         PluginSlot::TracedOperator,
+        PluginSlot::Comparator,
     ];
     for name in standard(&kinds) {
         assert!(named(name), "CHANGELOG.md lacks `{name}`");

@@ -52,6 +52,7 @@ mod orders;
 mod other_tools;
 mod peaks;
 mod plugin_losses;
+mod plugin_comparators;
 mod plugin_operators;
 mod plugin_rights;
 mod predict;

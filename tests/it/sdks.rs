@@ -107,6 +107,63 @@ except TypeError as error:
     print('no mean' if 'mix the elements' in str(error) else error)
 ";
 
+/// Comparators in two languages: one of 2 components that uses numbers elementwise, one whose score is not one number,
+/// and one of a component that does not exist.
+const COMPARATOR_IN_JAVASCRIPT: &str = "
+import { TracedComparator } from './index.js';
+import { checkTracedComparator, compare } from './testing.js';
+class Mine extends TracedComparator {
+  static metadata() { return { name: 'mine', version: '1', summary: '' }; }
+  components = 2;
+  build(left, right) {
+    const [[a, b], [c, d]] = [left.components(2), right.components(2)];
+    const length = a.dot(a).add(left.constant(1)).sqrt();
+    return a.div(length).sub(c).abs().sum().neg().add(b.sin().mul(d.cos()).sum());
+  }
+}
+checkTracedComparator(Mine);
+console.log(compare(new Mine(), [0.5, -2, 0.3, 4], [1, 0.25, -3, 0.7]).toFixed(6));
+class Apart extends Mine {
+  build(left, right) { return left.component(0).mul(right.component(1)); }
+}
+class Beyond extends Mine {
+  build(left) { return left.component(2).sum(); }
+}
+for (const wrong of [Apart, Beyond]) {
+  try {
+    checkTracedComparator(wrong);
+  } catch (error) {
+    console.log(error.message.split(':')[0]);
+  }
+}
+";
+const COMPARATOR_IN_PYTHON: &str = "
+from pbg_plugin import Metadata, TracedComparator, cos, sin
+from pbg_plugin.testing import check_traced_comparator, compare
+class Mine(TracedComparator):
+    components = 2
+    @classmethod
+    def metadata(cls):
+        return Metadata('mine', '1', '')
+    def build(self, left, right):
+        (a, b), (c, d) = left.components(2), right.components(2)
+        length = (a.dot(a) + left.constant(1)).sqrt()
+        return -abs(a / length - c).sum() + (sin(b) * cos(d)).sum()
+check_traced_comparator(Mine)
+print(f'{compare(Mine(), [0.5, -2, 0.3, 4], [1, 0.25, -3, 0.7]):.6f}')
+class Apart(Mine):
+    def build(self, left, right):
+        return left.component(0) * right.component(1)
+class Beyond(Mine):
+    def build(self, left, right):
+        return left.component(2).sum()
+for wrong in Apart, Beyond:
+    try:
+        check_traced_comparator(wrong)
+    except (AssertionError, ValueError) as error:
+        print(str(error).split(':')[0])
+";
+
 /// The row-by-row plan of a grid with partitions of one MiB, as in the other languages.
 const C: &str = r#"
 #include "pbg_order.h"
@@ -313,6 +370,16 @@ fn operators_in_javascript_compute_what_those_in_python_do() {
     if let Some(applied) = in_node(OPERATOR_IN_JAVASCRIPT) {
         assert_eq!(applied, in_python(OPERATOR_IN_PYTHON));
         assert!(applied.ends_with("no mean\n"), "{applied}");
+    }
+}
+
+#[test]
+fn comparators_in_javascript_compute_what_those_in_python_do() {
+    let compared = in_python(COMPARATOR_IN_PYTHON);
+    let refused = "the score differs from element to element\nthere is no component 2\n";
+    assert!(compared.ends_with(refused), "{compared}");
+    if let Some(others) = in_node(COMPARATOR_IN_JAVASCRIPT) {
+        assert_eq!(others, compared);
     }
 }
 

@@ -1,6 +1,7 @@
 //! The sandbox with real components: good ones, hostile ones, and files that are not components.
 
 mod cache;
+mod comparators;
 mod compiler;
 mod composed;
 mod docs;

@@ -111,14 +111,14 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("x-unset" = "`true`; `false` with dynamic relations", "x-rule" = "not `true` with dynamic relations"))]
     pub global_emb: Option<bool>,
-    /// Function that computes a score from two embeddings: a built-in comparator, or the name of a formula in
-    /// `[formulas]`. Built in are `dot` (inner product), `cos` (inner product of the normalised vectors), `l2` (minus the
-    /// Euclidean distance), `squared_l2` (minus its square), `l1` (minus the sum of absolute differences) and
-    /// `complex_l1` (minus the sum of the moduli of complex differences, RotatE's distance: the first D/2 numbers are
-    /// real parts, the last D/2 imaginary). `l1`, `complex_l1` and formulas are computed pair by pair and not as matrix
-    /// products, which takes several times as long.
+    /// Function that computes a score from two embeddings: a built-in comparator, the name of a plugin or the path of a
+    /// component, or the name of a formula in `[formulas]`. Built in are `dot` (inner product), `cos` (inner product of the
+    /// normalised vectors), `l2` (minus the Euclidean distance), `squared_l2` (minus its square), `l1` (minus the sum of
+    /// absolute differences) and `complex_l1` (minus the sum of the moduli of complex differences, RotatE's distance: the
+    /// first D/2 numbers are real parts, the last D/2 imaginary). `l1`, `complex_l1`, plugins and formulas are computed
+    /// pair by pair and not as matrix products, which takes several times as long.
     #[serde(default = "defaults::comparator")]
-    #[schemars(length(min = 1), extend("x-rule" = "`complex_l1` needs an even dimension; `l1`, `complex_l1` and formulas not with `bf16`, not on a GPU, and without indexes"))]
+    #[schemars(length(min = 1), extend("x-rule" = "`complex_l1` needs an even dimension; `l1`, `complex_l1`, plugins and formulas not with `bf16`, not on a GPU, and without indexes"))]
     pub comparator: String,
     /// Whether the first coordinate of an embedding is a bias, which is added to the score and left out of the
     /// comparator.
@@ -292,8 +292,9 @@ pub struct Config {
     #[serde(default)]
     pub distributed: DistributedConfig,
 
-    /// Formulas of operators that are plugins, by operator name, and of the comparator. A run writes them into its checkpoint, where they
-    /// define the meaning of its parameters. A plugin whose formula is given here is not asked for it.
+    /// Formulas of operators and of the comparator, if they are plugins, by their names, and formulas of your own. A run
+    /// writes them into its checkpoint, where they define the meaning of its embeddings and parameters. A plugin whose
+    /// formula is given here is not asked for it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub formulas: BTreeMap<String, String>,
     /// How training runs on the machine. Except for `update`, the keys change results by rounding only.
