@@ -125,9 +125,19 @@ fn check_says_the_price_of_a_pair() {
 #[test]
 fn neighbors_by_a_comparator_of_components_need_their_dimension() {
     let place = place("dot");
-    let odd = ["num_epochs=0", "dimension=15", "relations.0.operator=diagonal"];
+    let odd = [
+        "num_epochs=0",
+        "dimension=15",
+        "relations.0.operator=diagonal",
+    ];
     place.run(with(&TRAIN, &odd)).succeeds();
-    let asked = ["neighbors", "model", &name(1, 4), "--comparator", "complex_l1"];
+    let asked = [
+        "neighbors",
+        "model",
+        &name(1, 4),
+        "--comparator",
+        "complex_l1",
+    ];
     place.run(asked).fails(
         3,
         &[
@@ -139,9 +149,15 @@ fn neighbors_by_a_comparator_of_components_need_their_dimension() {
 
 #[test]
 fn an_index_offers_comparators_of_inner_products_only() {
-    let help = Workplace::empty().run(["index", "--help"]).succeeds().stdout;
+    let help = Workplace::empty()
+        .run(["index", "--help"])
+        .succeeds()
+        .stdout;
     assert!(help.contains("squared_l2"), "{help}");
-    assert!(!help.contains("l1:") && !help.contains("complex_l1"), "{help}");
+    assert!(
+        !help.contains("l1:") && !help.contains("complex_l1"),
+        "{help}"
+    );
     let place = place("dot");
     place
         .run(["index", "model", "--comparator", "l1"])

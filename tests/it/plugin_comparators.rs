@@ -72,11 +72,16 @@ fn a_checkpoint_needs_no_plugin() {
     let first = place.run(EVAL).succeeds().stdout;
     fs::remove_file(place.path("mine.wasm")).unwrap();
     assert_eq!(place.run(EVAL).succeeds().stdout, first);
-    let asked = ["predict", "model", "--head", &name(0, 3), "--relation", "next"];
+    let asked = [
+        "predict",
+        "model",
+        "--head",
+        &name(0, 3),
+        "--relation",
+        "next",
+    ];
     place.run(asked).succeeds();
-    place
-        .run(["neighbors", "model", &name(1, 4)])
-        .succeeds();
+    place.run(["neighbors", "model", &name(1, 4)]).succeeds();
 }
 
 #[test]
@@ -88,7 +93,10 @@ fn a_comparator_from_the_command_line_is_that_of_the_model() {
     assert!(said.contains("comparator hyperbolic: "), "{said}");
     place.run(TRAIN.iter().chain(&plugin)).succeeds();
     let manifest = place.read("model/manifest.json");
-    for part in ["comparator = \\\"mine.wasm\\\"", "operator = \\\"rotate\\\""] {
+    for part in [
+        "comparator = \\\"mine.wasm\\\"",
+        "operator = \\\"rotate\\\"",
+    ] {
         assert!(manifest.contains(part), "{manifest}");
     }
     let twice = ["--plugin", "mine.wasm", "--plugin", "hyperbolic"];
@@ -119,7 +127,10 @@ fn what_does_not_fit_is_said_before_training() {
         .fails(3, &["comparator", "did you mean `hyperbolic`?"]);
     with_comparator("rotate").run(TRAIN).fails(
         3,
-        &["comparator", "\"rotate\" is an operator, which `operator` takes"],
+        &[
+            "comparator",
+            "\"rotate\" is an operator, which `operator` takes",
+        ],
     );
     let place = with_comparator("mine.wasm");
     place

@@ -167,8 +167,13 @@ class Draws(pbg_plugin.Sampler):
     """A relation sampler."""
 
 
+class Compared(pbg_plugin.TracedComparator):
+    """A comparator."""
+
+
 @pytest.mark.parametrize(
-    ("plugin", "is_one"), [(Draws, "a relation sampler"), (Draws(), "a relation sampler")]
+    ("plugin", "is_one"),
+    [(Draws, "a relation sampler"), (Draws(), "a relation sampler"), (Compared, "a comparator")],
 )
 def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: str) -> None:
     calls: list[Any] = [

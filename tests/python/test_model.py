@@ -155,6 +155,8 @@ def test_an_index_finds_what_a_look_at_all_finds(model: pbg_host.Model) -> None:
     assert [a.left_out for a in by_index] == [a.left_out for a in exact]
     with pytest.raises(pbg_host.UsageError, match="comparator"):
         model.build_index(comparator="l3")  # type: ignore[arg-type]
+    with pytest.raises(pbg_host.UsageError, match="expected one of dot, cos, l2, squared_l2, not 'l1'"):
+        model.build_index(comparator="l1")  # type: ignore[arg-type]
 
 
 def test_questions_together_are_questions_alone(model: pbg_host.Model) -> None:

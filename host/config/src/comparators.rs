@@ -4,7 +4,7 @@ use pbg_core::model::Comparator;
 use pbg_formula::comparator::{ComparatorDefinition, ComparatorHandle};
 
 use super::Config;
-use super::validate::is_plugin_path;
+use super::installed::is_plugin_path;
 
 /// Error of a comparator whose definition is missing or invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

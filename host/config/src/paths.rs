@@ -3,9 +3,9 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::errors::{ConfigErrors, ConfigProblem};
+use super::installed::is_plugin_path;
 use super::key_path::KeyPath;
 use super::node::KeyLocation;
-use super::validate::is_plugin_path;
 use super::{Config, StrategyNames};
 
 impl Config {

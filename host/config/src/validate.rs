@@ -20,8 +20,6 @@ mod relation_prediction;
 mod strategies;
 mod validation;
 
-pub(super) use strategies::is_plugin_path;
-
 /// Maximum length in bytes of names that become parts of file names, which most systems limit to 255 bytes.
 const LONGEST_NAME: usize = 200;
 

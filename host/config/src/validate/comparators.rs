@@ -3,8 +3,9 @@
 use pbg_core::model::Comparator;
 use pbg_core::nearest::nearest;
 
-use super::strategies::{invalid_name, is_plugin_path};
+use super::strategies::invalid_name;
 use super::{Validator, of_entity, top};
+use crate::installed::is_plugin_path;
 use crate::suggest::did_you_mean;
 use crate::{ComparatorError, StrategyNames};
 

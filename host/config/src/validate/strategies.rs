@@ -3,6 +3,7 @@
 use pbg_core::model::{NegativesFrom, Operator};
 use pbg_core::nearest::nearest;
 
+use super::super::installed::is_plugin_path;
 use super::super::node::excerpt;
 use super::super::{DEFAULT_NEGATIVES, DEFAULT_SAMPLER, StrategyNames};
 use super::{Validator, did_you_mean, of_relation, top};
@@ -60,11 +61,6 @@ impl Validator<'_> {
             }
         }
     }
-}
-
-/// Returns whether the name of a strategy is the path of a component.
-pub(crate) fn is_plugin_path(name: &str) -> bool {
-    name.contains(['/', std::path::MAIN_SEPARATOR]) || name.ends_with(".wasm")
 }
 
 /// Returns the message for `name`, which is not one of `known`, the valid strategies of `key`.
