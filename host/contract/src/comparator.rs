@@ -4,9 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use pbg_formula::comparator::definition::Candidates;
-use pbg_formula::comparator::{
-    ComparatorDefinition, ComparatorFormula, ComparedRows, PairExecutor,
-};
+use pbg_formula::comparator::{ComparatorDefinition, ComparatorFormula, PairExecutor, PairRows};
 use pbg_formula::node::{Binary, FormulaNode, NodeId};
 
 use crate::differences::{compare, numbers, one_sided_slopes, wide};
@@ -54,13 +52,13 @@ impl PairCase {
     }
 
     /// Returns a query with the candidates of a side.
-    fn rows(&self, side: Candidates, dimension: usize) -> ComparedRows<'_> {
+    fn rows(&self, side: Candidates, dimension: usize) -> PairRows<'_> {
         let [left, right] = &self.embeddings;
         let (query, candidates) = match side {
             Candidates::Left => (right, left),
             Candidates::Right => (left, right),
         };
-        ComparedRows {
+        PairRows {
             side,
             query: &query[..dimension],
             candidates,
@@ -176,7 +174,7 @@ fn shown(case: &PairCase, side: Candidates, dimension: usize, at: usize) -> Stri
 }
 
 /// Returns the left and the right embedding of a candidate with its query, in f64.
-fn pair(rows: ComparedRows<'_>, candidate: &[f32]) -> [Vec<f64>; 2] {
+fn pair(rows: PairRows<'_>, candidate: &[f32]) -> [Vec<f64>; 2] {
     match rows.side {
         Candidates::Left => [wide(candidate), wide(rows.query)],
         Candidates::Right => [wide(rows.query), wide(candidate)],
@@ -369,7 +367,7 @@ pub fn bench_comparator(
     budget: Duration,
 ) -> [Timing; 2] {
     let (query, candidates) = (numbers(dimension, 1), numbers(rows * dimension, 2));
-    let pairs = ComparedRows {
+    let pairs = PairRows {
         side: Candidates::Right,
         query: &query,
         candidates: &candidates,

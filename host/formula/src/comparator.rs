@@ -17,5 +17,5 @@ pub mod traced;
 
 pub use cost::PairCost;
 pub use definition::{ComparatorDefinition, ComparatorFormula};
-pub use executor::{ComparedRows, PairExecutor};
+pub use executor::{PairExecutor, PairRows};
 pub use traced::ComparatorHandle;

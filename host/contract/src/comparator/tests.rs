@@ -6,7 +6,7 @@ use super::*;
 struct Plain(ComparatorFormula, f64);
 
 impl PairExecutor for Plain {
-    fn scores(&mut self, rows: ComparedRows<'_>, scores: &mut [f32]) {
+    fn scores(&mut self, rows: PairRows<'_>, scores: &mut [f32]) {
         let candidates = rows.candidates.chunks(rows.query.len());
         for (candidate, score) in candidates.zip(scores) {
             let [left, right] = pair(rows, candidate);
@@ -16,7 +16,7 @@ impl PairExecutor for Plain {
 
     fn add_gradients(
         &mut self,
-        rows: ComparedRows<'_>,
+        rows: PairRows<'_>,
         of_scores: &[f32],
         query: &mut [f32],
         candidates: &mut [f32],

@@ -4,7 +4,7 @@ use super::definition::Candidates;
 
 /// A query and its candidates, row by row. All embeddings have as many floats as the query.
 #[derive(Clone, Copy, Debug)]
-pub struct ComparedRows<'a> {
+pub struct PairRows<'a> {
     /// Side of the candidates.
     pub side: Candidates,
     /// The query.
@@ -16,12 +16,12 @@ pub struct ComparedRows<'a> {
 /// Executor of a formula on pairs of a query and its candidates.
 pub trait PairExecutor {
     /// Computes the score of each candidate.
-    fn scores(&mut self, rows: ComparedRows<'_>, scores: &mut [f32]);
+    fn scores(&mut self, rows: PairRows<'_>, scores: &mut [f32]);
 
     /// Adds the gradients of the query and of each candidate to `query` and `candidates`, given those of the scores.
     fn add_gradients(
         &mut self,
-        rows: ComparedRows<'_>,
+        rows: PairRows<'_>,
         of_scores: &[f32],
         query: &mut [f32],
         candidates: &mut [f32],

@@ -17,7 +17,7 @@ mod shortcuts;
 
 use pbg_core::graph::Side;
 use pbg_formula::comparator::definition::Candidates;
-use pbg_formula::comparator::{ComparatorHandle, ComparedRows, PairExecutor};
+use pbg_formula::comparator::{ComparatorHandle, PairExecutor, PairRows};
 use pbg_formula::operator::{FormulaExecutor, FormulaHandle};
 
 pub(crate) use compiled::ParameterSums;
@@ -79,13 +79,13 @@ pub fn executable_pairs(formula: ComparatorHandle) -> Box<dyn PairExecutor> {
 struct PairTrial(PairEvaluator);
 
 impl PairExecutor for PairTrial {
-    fn scores(&mut self, rows: ComparedRows<'_>, scores: &mut [f32]) {
+    fn scores(&mut self, rows: PairRows<'_>, scores: &mut [f32]) {
         self.0.scores(query_pairs(rows), scores);
     }
 
     fn add_gradients(
         &mut self,
-        rows: ComparedRows<'_>,
+        rows: PairRows<'_>,
         of_scores: &[f32],
         query: &mut [f32],
         candidates: &mut [f32],
@@ -96,7 +96,7 @@ impl PairExecutor for PairTrial {
     }
 }
 
-fn query_pairs(rows: ComparedRows<'_>) -> QueryPairs<'_> {
+fn query_pairs(rows: PairRows<'_>) -> QueryPairs<'_> {
     QueryPairs {
         side: match rows.side {
             Candidates::Left => Side::Lhs,
