@@ -149,7 +149,7 @@ fn what_does_not_fit_is_said_before_training() {
         "0".repeat(64)
     );
     place.write("pbg.toml", pin);
-    place.run(TRAIN).fails(6, &["hyperbolic", "pinned"]);
+    place.run(TRAIN).fails(6, &["mine.wasm", "pinned"]);
 }
 
 #[test]
