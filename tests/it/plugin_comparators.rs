@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::support::graph::{CONFIG, name};
-use crate::support::{Workplace, with};
+use crate::support::{Workplace, finish, with};
 
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 const EVAL: [&str; 4] = ["eval", "model", "--edges", "test"];
@@ -84,6 +84,20 @@ fn a_checkpoint_needs_no_plugin() {
     ];
     place.run(asked).succeeds();
     place.run(["neighbors", "model", &name(1, 4)]).succeeds();
+}
+
+#[test]
+fn a_file_with_the_name_of_a_comparator_of_the_program_is_used() {
+    let place = Workplace::with_dataset(CONFIG);
+    place.write("shelf/l1.wasm", component());
+    let mut command = place.command(TRAIN.iter().chain(&["--plugin", "l1"]));
+    finish(command.env("PBG_PLUGIN_PATH", "shelf")).succeeds();
+    let manifest = place.read("model/manifest.json");
+    assert!(
+        manifest.contains("comparator = \\\"shelf/l1.wasm\\\""),
+        "{manifest}"
+    );
+    place.run(EVAL).succeeds();
 }
 
 #[test]

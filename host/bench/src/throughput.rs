@@ -52,30 +52,45 @@ pub(crate) struct ChunkProducts {
 
 impl ChunkProducts {
     /// Returns the products for batches of `batch` edges of the first relation between partitions of `entities`
-    /// entities.
-    pub(crate) fn new(spec: &ModelSpec, batch: usize, entities: usize) -> Self {
+    /// entities. If `shares_products`, those of positives with positives are computed once for both sides.
+    pub(crate) fn new(
+        spec: &ModelSpec,
+        batch: usize,
+        entities: usize,
+        shares_products: bool,
+    ) -> Self {
         let rules = &spec.relations[0];
         let chunk = spec.chunk_size(rules, batch).min(batch);
-        let dimension = spec.entities[rules.rhs].dimension as i64;
+        let dimension = spec.entities[rules.rhs].dimension;
+        let in_batch = if spec.num_batch_negs > 0 { chunk } else { 0 };
         let sides = Side::BOTH.into_iter().filter(|&side| !spec.disabled(side));
         let shapes = sides.flat_map(|side| {
-            let in_batch = if spec.num_batch_negs > 0 { chunk } else { 0 };
-            let candidates = match rules.all_negs {
+            let uniform = match rules.all_negs {
                 true => entities,
-                false => in_batch + spec.uniform_negatives(rules, side),
-            } as i64;
-            let rows = chunk as i64;
+                false => spec.uniform_negatives(rules, side),
+            };
+            let all = uniform + if rules.all_negs { 0 } else { in_batch };
+            // The first side computes the scores of positives, and the second one their gradients.
+            let (scored, differentiated) = match (shares_products, side) {
+                (false, _) => (all, all),
+                (true, Side::Lhs) => (all, uniform),
+                (true, Side::Rhs) => (uniform, all),
+            };
             [
-                (rows, dimension, candidates),
-                (rows, candidates, dimension),
-                (candidates, rows, dimension),
+                [chunk, dimension, scored],
+                [chunk, differentiated, dimension],
+                [differentiated, chunk, dimension],
             ]
-            .map(|(rows, inner, columns)| ProductShape {
+        });
+        let shapes = shapes.filter(|shape| !shape.contains(&0));
+        let shapes = shapes.map(|shape| {
+            let [rows, inner, columns] = shape.map(|extent| extent as i64);
+            ProductShape {
                 batch: 1,
                 rows,
                 inner,
                 columns,
-            })
+            }
         });
         Self {
             edges: chunk,
@@ -115,7 +130,7 @@ pub(crate) fn ceiling(
     entities: usize,
     precision: Precision,
 ) -> Result<f64, RunError> {
-    let products = ChunkProducts::new(spec, batch, entities);
+    let products = ChunkProducts::new(spec, batch, entities, false);
     let rate = |shape| bmm_rate(shape, precision, Duration::from_millis(300));
     Ok(products.edges as f64 / products.seconds(rate)?)
 }

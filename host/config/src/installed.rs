@@ -83,6 +83,6 @@ impl StrategyNames {
 }
 
 /// Returns whether the name of a strategy is the path of a component.
-pub(crate) fn is_plugin_path(name: &str) -> bool {
+pub fn is_plugin_path(name: &str) -> bool {
     name.contains(['/', std::path::MAIN_SEPARATOR]) || name.ends_with(".wasm")
 }

@@ -18,8 +18,8 @@ pub trait KindOfFormula: PartialEq + 'static {
     fn name(&self) -> &str;
 }
 
-/// Handle of a formula that is kept for the life of the process. It is as small as an index, and two handles are equal
-/// exactly if their formulas are equal.
+/// Handle of a formula that is kept for the life of the process. It is as small as an index, and two handles of whole
+/// formulas are equal exactly if their formulas are equal.
 pub struct KeptFormula<T: 'static>(&'static T);
 
 impl<T: KindOfFormula> KeptFormula<T> {

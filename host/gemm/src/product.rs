@@ -30,10 +30,16 @@ impl<'a> OutputMatrix<'a> {
     }
 }
 
+/// Returns the place of a matrix's last element; `None` if no slice is so long.
+fn last_element(extents: [usize; 2], strides: [usize; 2]) -> Option<usize> {
+    let [rows, columns] = [0, 1].map(|i: usize| (extents[i] - 1).checked_mul(strides[i]));
+    rows?.checked_add(columns?)
+}
+
 impl StridedMatrix<'_> {
     fn fits(&self, rows: usize, columns: usize) -> bool {
-        let last = (rows - 1) * self.row_stride + (columns - 1) * self.column_stride;
-        last < self.values.len()
+        let last = last_element([rows, columns], [self.row_stride, self.column_stride]);
+        last.is_some_and(|last| last < self.values.len())
     }
 }
 
@@ -77,6 +83,9 @@ impl<'a> CheckedProduct<'a> {
         }
         let out_stride = out.row_stride;
         assert!(out_stride >= columns, "rows of the result do not overlap");
+        let last = last_element([rows, columns], [out_stride, 1]);
+        let fits = last.is_some_and(|last| last < out.values.len());
+        assert!(fits, "the result lies in its slice");
         let out = &mut out.values[..(rows - 1) * out_stride + columns];
         if inner == 0 {
             if !accumulate {

@@ -162,3 +162,22 @@ fn a_factor_beyond_its_slice_is_refused() {
         false,
     );
 }
+
+#[test]
+fn a_result_beyond_its_slice_is_refused() {
+    let values = numbers(12, 0);
+    let (a, b) = (matrix(&values, 3, 4, false), matrix(&values, 4, 3, false));
+    // Too short, rows that overlap, and a stride with which the last place would overflow.
+    for (floats, row_stride) in [(8, 3), (12, 2), (12, 1 << 63), (12, usize::MAX)] {
+        let refused = std::panic::catch_unwind(|| {
+            let mut out = vec![0.0; floats];
+            let values = &mut out[..];
+            multiply(OutputMatrix { values, row_stride }, [3, 4, 3], a, b, false);
+        });
+        assert!(refused.is_err(), "{floats} floats, {row_stride}");
+    }
+    let mut out = [0.0; 3 * 5 + 3];
+    let values = &mut out[..];
+    let row_stride = 5;
+    multiply(OutputMatrix { values, row_stride }, [3, 4, 3], a, b, false);
+}

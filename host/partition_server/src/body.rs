@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderMap};
 
 /// Longest time for which nothing of a content arrives.
 const STALL: Duration = Duration::from_secs(30);
 
-/// Largest content that is read to its end although its request is refused: more than a part of a file.
+/// Largest content that is read to its end although its request is refused: a part of a file of up to 156 GiB.
 const MAX_DISCARDED: u64 = 16 << 20;
 
 /// Content that is sent: pieces of memory that are not copied.
@@ -58,44 +59,71 @@ impl Body for Pieces {
     }
 }
 
-/// Receives a content of exactly `size` bytes. Returns `None` if it is shorter or longer, or does not arrive.
-pub(crate) async fn receive(body: &mut Incoming, size: u64) -> Option<Bytes> {
-    let mut content = BytesMut::with_capacity(usize::try_from(size).ok()?);
-    while let Some(data) = next_data(body).await? {
-        if (content.len() + data.len()) as u64 > size {
-            return None;
+/// Content of a request.
+pub(crate) struct RequestContent {
+    body: Incoming,
+    /// Whether the client waits for an answer before it sends the content.
+    expects_answer: bool,
+    /// Whether the content was asked for.
+    received: bool,
+}
+
+impl RequestContent {
+    /// Returns the content of a request with these headers.
+    pub(crate) fn new(body: Incoming, headers: &HeaderMap) -> Self {
+        Self {
+            body,
+            expects_answer: headers.contains_key(header::EXPECT),
+            received: false,
         }
-        content.extend_from_slice(&data);
     }
-    (content.len() as u64 == size).then(|| content.freeze())
-}
 
-/// Reads what is left of the content of a refused request.
-///
-/// The connection of a client that is still sending would break otherwise, and the client could not read the answer.
-/// A content that is larger than any part is left: its sender did not look at the server's limits.
-pub(crate) async fn discard(body: &mut Incoming) {
-    let mut left = MAX_DISCARDED;
-    if body.size_hint().lower() > left {
-        return;
+    /// Receives a content of exactly `size` bytes. Returns `None` if it is shorter or longer, or does not arrive.
+    pub(crate) async fn receive(&mut self, size: u64) -> Option<Bytes> {
+        self.received = true;
+        let mut content = BytesMut::with_capacity(usize::try_from(size).ok()?);
+        while let Some(data) = self.next_data().await? {
+            if (content.len() + data.len()) as u64 > size {
+                return None;
+            }
+            content.extend_from_slice(&data);
+        }
+        (content.len() as u64 == size).then(|| content.freeze())
     }
-    while let Some(Some(data)) = next_data(body).await {
-        let Some(rest) = left.checked_sub(data.len() as u64) else {
+
+    /// Reads what is left of the content of a refused request.
+    ///
+    /// The connection of a client that is still sending would break otherwise, and the client could not read the
+    /// answer. A content that does not arrive in time, or is larger than [`MAX_DISCARDED`], is left, and so is one that
+    /// the client does not send before the answer.
+    pub(crate) async fn discard(&mut self) {
+        if self.received || self.expects_answer || self.body.size_hint().lower() > MAX_DISCARDED {
             return;
+        }
+        let read = async {
+            let mut left = MAX_DISCARDED;
+            while let Some(Some(data)) = self.next_data().await {
+                match left.checked_sub(data.len() as u64) {
+                    Some(rest) => left = rest,
+                    None => return,
+                }
+            }
         };
-        left = rest;
+        // Whether it ended in time or not, the answer is the same.
+        let _ = tokio::time::timeout(STALL, read).await;
     }
-}
 
-/// Returns the next piece of a content, `Some(None)` at its end, and `None` if it does not arrive.
-async fn next_data(body: &mut Incoming) -> Option<Option<Bytes>> {
-    loop {
-        let next = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
-        match tokio::time::timeout(STALL, next).await.ok()? {
-            None => return Some(None),
-            Some(frame) => {
-                if let Ok(data) = frame.ok()?.into_data() {
-                    return Some(Some(data));
+    /// Returns the next piece of the content, `Some(None)` at its end, and `None` if it does not arrive.
+    async fn next_data(&mut self) -> Option<Option<Bytes>> {
+        loop {
+            let body = &mut self.body;
+            let next = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+            match tokio::time::timeout(STALL, next).await.ok()? {
+                None => return Some(None),
+                Some(frame) => {
+                    if let Ok(data) = frame.ok()?.into_data() {
+                        return Some(Some(data));
+                    }
                 }
             }
         }

@@ -9,7 +9,7 @@ use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::{Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 
-use crate::body::{Pieces, discard, receive};
+use crate::body::{Pieces, RequestContent};
 use crate::objects::{MAX_NAME, NotTaken, ObjectMemory, StoredObject};
 use crate::signature::{AccessKey, SignedContent, UnverifiedRequest};
 
@@ -105,14 +105,15 @@ impl Question {
 impl ObjectBucket {
     /// Answers a request.
     pub(crate) async fn answer(&self, request: Request<Incoming>) -> Answer {
-        let (head, mut body) = request.into_parts();
+        let (head, body) = request.into_parts();
+        let mut content = RequestContent::new(body, &head.headers);
         let is_head = head.method == Method::HEAD;
         let answered = match self.question(&head) {
-            Ok(question) => self.carry_out(&question, &mut body).await,
+            Ok(question) => self.carry_out(&question, &mut content).await,
             Err(refusal) => Err(refusal),
         };
         if answered.is_err() {
-            discard(&mut body).await;
+            content.discard().await;
         }
         answered.unwrap_or_else(|refusal| {
             let Refusal {
@@ -168,7 +169,11 @@ impl ObjectBucket {
         })
     }
 
-    async fn carry_out(&self, question: &Question, body: &mut Incoming) -> Result<Answer, Refusal> {
+    async fn carry_out(
+        &self,
+        question: &Question,
+        body: &mut RequestContent,
+    ) -> Result<Answer, Refusal> {
         let name = question.object.as_str();
         match (&question.method, name, question.upload()?) {
             (&Method::GET, "", None) => self.list(question),
@@ -298,7 +303,7 @@ impl ObjectBucket {
         &self,
         question: &Question,
         upload: Option<u64>,
-        body: &mut Incoming,
+        body: &mut RequestContent,
     ) -> Result<Answer, Refusal> {
         let unsupported = ["x-amz-copy-source", "if-match"];
         if unsupported
@@ -311,7 +316,7 @@ impl ObjectBucket {
         }
         let size = question.size()?;
         let reserved = self.memory.reserve(size)?;
-        let content = receive(body, size).await;
+        let content = body.receive(size).await;
         let content = content.filter(|content| question.content.is(content));
         let content = content.ok_or_else(|| {
             Refusal::invalid("the content is not the one that was announced or signed")
@@ -342,12 +347,12 @@ impl ObjectBucket {
         &self,
         question: &Question,
         upload: u64,
-        body: &mut Incoming,
+        body: &mut RequestContent,
     ) -> Result<Answer, Refusal> {
         let size = question.size()?;
         // The list of parts is checked against nothing: all parts of an upload are part of its object.
         let list = match size <= MAX_LIST {
-            true => receive(body, size).await,
+            true => body.receive(size).await,
             false => None,
         };
         if !list.is_some_and(|list| question.content.is(&list)) {

@@ -20,7 +20,7 @@ use crate::config::{Config, json};
 use crate::errors::raised;
 use crate::events::Inbox;
 use crate::front::{Listener, work};
-use crate::function::operator::set_operators;
+use crate::function::operator::set_formulas;
 use crate::function::{FunctionLoss, FunctionOperator, FunctionOrder};
 
 /// A training run.
@@ -176,7 +176,7 @@ impl Run {
         let faults = Path::new(&self.config.checkpoint_path).join("faults");
         let stop = Some(&self.stop);
         let own = self.operator.as_ref();
-        let named = set_operators(&mut self.config, &self.plugins, own, stop, &self.listener)?;
+        let named = set_formulas(&mut self.config, &self.plugins, own, stop, &self.listener)?;
         let given = StrategyOverrides {
             named: &named,
             order: self.order.take(),
@@ -249,7 +249,7 @@ pub(crate) fn check(
     let operator = functions.operator(py)?;
     work(py, |front| {
         let mut config = config.config.clone();
-        let named = set_operators(&mut config, &plugins, operator.as_ref(), None, front)?;
+        let named = set_formulas(&mut config, &plugins, operator.as_ref(), None, front)?;
         let given = StrategyOverrides {
             named: &named,
             order,

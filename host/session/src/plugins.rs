@@ -14,7 +14,9 @@ use pbg_core::strategy::{BucketOrder, Loss};
 use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{FolderGrant, Limits, PluginPath, PluginSlot, Sandbox};
 
-pub use self::formulas::{NamedPlugins, given as given_formulas, load as load_formulas};
+pub use self::formulas::{
+    NamedPlugins, given as given_formulas, load as load_formulas, require_own_names,
+};
 pub use self::log::PluginLog;
 use self::slots::{FallbackPlugins, Occupant, PluginSources, Slots};
 use crate::cache;

@@ -81,7 +81,7 @@ impl ServerAccess {
                 .iter()
                 .flat_map(|(certificate, key)| [certificate, key]);
             for path in options.authority.iter().chain(identity) {
-                read(path)?;
+                fs::read(path).map_err(ConnectError::file(path))?;
             }
         }
         Ok(Self {

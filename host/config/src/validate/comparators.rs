@@ -38,7 +38,11 @@ impl Validator<'_> {
             }
         };
         let name = &self.config.comparator;
-        if Comparator::built_in(name).is_some() && self.config.formulas.contains_key(name) {
+        let of_operator = self.config.relations.iter().any(|r| &r.operator == name);
+        if Comparator::built_in(name).is_some()
+            && self.config.formulas.contains_key(name)
+            && !of_operator
+        {
             let text = format!(
                 "`{name}` is a comparator of the program, so the formula of this name would not be used; give it another name"
             );

@@ -119,7 +119,9 @@ impl CommonProducts {
 pub(super) fn buffer_bytes(plan: &BatchPlan) -> usize {
     let shares = plan.step.passes.iter().any(|pass| pass.shares_products);
     match shares {
-        true => 4 * plan.chunks_per_slice * plan.chunk * plan.chunk,
+        true => [plan.chunks_per_slice, plan.chunk, plan.chunk]
+            .into_iter()
+            .fold(4, usize::saturating_mul),
         false => 0,
     }
 }

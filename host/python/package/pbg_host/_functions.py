@@ -115,7 +115,7 @@ def decorated(
 
 PluginLike = Union[str, "os.PathLike[str]", Function]
 """A plugin: the file or the name of a component, or a function decorated with `pbg_host.order`, `pbg_host.loss`
-or `pbg_host.operator`. It replaces a standard plugin, or the operator of all relations."""
+or `pbg_host.operator`. It replaces a standard plugin, the operator of all relations, or the comparator."""
 
 
 def wanted(thing: Any, kind: type[F]) -> F:

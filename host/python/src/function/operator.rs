@@ -119,7 +119,7 @@ fn check_name(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// As for [`given_formulas`], and when there are two.
-pub(crate) fn set_operators(
+pub(crate) fn set_formulas(
     config: &mut RunConfig,
     plugins: &[String],
     own: Option<&OperatorFormula>,
@@ -141,6 +141,7 @@ pub(crate) fn set_operators(
     for relation in &mut config.relations {
         name.clone_into(&mut relation.operator);
     }
+    pbg_session::plugins::require_own_names(config)?;
     config.remove_unused_formulas();
     let stored = config.set_formula(name, own.definition());
     stored.map_err(|error| Failure::new(FailureKind::Plugin, error))?;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pbg_config::Config;
-use pbg_wasm::{LoadedPlugin, PluginSlot, Sandbox};
+use pbg_config::{Config, is_plugin_path};
+use pbg_core::model::Comparator;
+use pbg_wasm::{LoadedPlugin, PluginSlot, PluginSource, Sandbox};
 
 use super::configured::parameters;
 use super::{sandbox, search_path};
@@ -65,7 +66,9 @@ pub fn given(
         sandbox = sandbox.with_interrupt(Arc::clone(stop));
     }
     for name in named {
-        let plugin = open(&sandbox, name)?;
+        let source = search_path().resolve(name)?;
+        let key = key_of(name, &source);
+        let plugin = sandbox.open(source)?;
         let id = plugin.id().to_string();
         match plugin.inspection().kind {
             PluginSlot::TracedOperator => {
@@ -77,9 +80,9 @@ pub fn given(
                     return Err(Failure::message(FailureKind::Usage, text));
                 }
                 for relation in &mut config.relations {
-                    relation.operator.clone_from(name);
+                    relation.operator.clone_from(&key);
                 }
-                take_operator(config, plugin, name)?;
+                take_operator(config, plugin, &key)?;
                 found.operator = Some(id);
             }
             PluginSlot::Comparator => {
@@ -89,17 +92,48 @@ pub fn given(
                     );
                     return Err(Failure::message(FailureKind::Usage, text));
                 }
-                config.comparator.clone_from(name);
-                take_comparator(config, plugin, name)?;
+                config.comparator.clone_from(&key);
+                take_comparator(config, plugin, &key)?;
                 found.comparator = Some(id);
             }
             _ => found.others.push(name.clone()),
         }
     }
     if found.operator.is_some() || found.comparator.is_some() {
+        require_own_names(config)?;
         config.remove_unused_formulas();
     }
     Ok(found)
+}
+
+/// Returns the name under which a configuration keeps the formula of a plugin: as it was given, or the path of its file
+/// if it was given by a bare name, which could be that of an operator or comparator of the program.
+fn key_of(name: &str, source: &PluginSource) -> String {
+    match source {
+        PluginSource::File(path) if !is_plugin_path(name) => match path.to_str() {
+            Some(path) if is_plugin_path(path) => path.to_owned(),
+            Some(path) => format!("./{path}"),
+            None => name.to_owned(),
+        },
+        _ => name.to_owned(),
+    }
+}
+
+/// Checks that the comparator has a name of its own, since its formula and those of operators are in one table.
+///
+/// # Errors
+/// When a relation has an operator of the comparator's name.
+pub fn require_own_names(config: &Config) -> Result<()> {
+    let name = &config.comparator;
+    let shared = config.relations.iter().any(|r| &r.operator == name);
+    if !shared || Comparator::built_in(name).is_some() {
+        return Ok(());
+    }
+    let text = format!(
+        "{name} is the operator of a relation and the comparator, but one formula cannot be both"
+    );
+    let help = "give one of them another name";
+    Err(Failure::message(FailureKind::Usage, text).help(help))
 }
 
 fn open(sandbox: &Sandbox, name: &str) -> Result<LoadedPlugin> {

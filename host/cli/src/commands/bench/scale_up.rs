@@ -20,7 +20,7 @@ use crate::{format, load, tables};
 /// Trains the configuration in a temporary folder with each number of workers in turn. Each speed is compared with that
 /// of the first number, and with a ceiling: the speed if as many threads at once computed only the matrix products of
 /// training, which share caches, memory and power as workers do. This measures waiting times, so it needs an idle
-/// machine.
+/// machine. The first run reads the edges from disk, later ones from memory: if it waited for files, measure again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -101,7 +101,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         bar.enable_steady_tick(Duration::from_millis(200));
         let measured = measure(&config, workers, args, terminal);
         bar.finish_and_clear();
-        let (edges, mut run) = measured?;
+        let (edges, mut run) = match measured {
+            Ok(measured) => measured,
+            Err(failure) => {
+                // What was measured so far may have taken hours.
+                if !report.runs.is_empty() {
+                    terminal::print_result(args.json, &report, |out| print(out, &report))?;
+                }
+                return Err(failure);
+            }
+        };
         if let Some(first) = report.runs.first() {
             run.speed_up = run.edges_per_second / first.edges_per_second;
             run.efficiency = run.speed_up * f64::from(first.workers) / f64::from(workers);
@@ -130,7 +139,7 @@ fn measure(config: &Config, workers: u32, args: &Args, terminal: Terminal) -> Re
         edges_per_second: timer.edges as f64 / timer.wall,
         speed_up: 1.0,
         efficiency: 1.0,
-        products_per_second: pbg_bench::products_together(&resolved, workers as usize),
+        products_per_second: pbg_bench::products_together(&resolved, workers as usize)?,
         waited_seconds: timer.io.waited(),
     };
     Ok((timer.edges, run))
