@@ -109,7 +109,26 @@ pub fn check_comparator(
     if !idle.is_empty() {
         report.add_note("formula", idle.join("\n"));
     }
+    let [equal, ..] = &special;
+    if equal_score_lowest(dimension, executed, [equal, &ordinary]) {
+        let note = "equal embeddings score lower than all others: higher scores are better, so a distance needs a minus sign";
+        report.add_note("sign", note);
+    }
     report
+}
+
+/// Returns whether equal embeddings score lower than ordinary ones, all of which differ.
+fn equal_score_lowest(
+    dimension: usize,
+    executed: &mut dyn PairExecutor,
+    cases: [&PairCase; 2],
+) -> bool {
+    let [equal, ordinary] = cases.map(|case| {
+        let sides = SIDES.map(|(side, _)| run(dimension, executed, case, side).scores);
+        sides.concat()
+    });
+    let of_equal = equal.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    ordinary.into_iter().all(|score| score > of_equal)
 }
 
 /// Compares the query of a case with the candidates of a side.

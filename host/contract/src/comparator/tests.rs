@@ -83,6 +83,22 @@ fn a_right_comparator_keeps_every_promise() {
     let report = checked(1, &MANHATTAN, 5, 1.0);
     assert_eq!(broken(&report), [""; 0], "{report:?}");
     assert_eq!(detail(&report, "formula"), "");
+    assert_eq!(detail(&report, "sign"), "");
+}
+
+#[test]
+fn a_distance_without_its_minus_sign_is_noted() {
+    let report = checked(1, &MANHATTAN[..5], 4, 1.0);
+    assert_eq!(broken(&report), [""; 0], "{report:?}");
+    let text = detail(&report, "sign");
+    assert!(text.contains("minus sign"), "{text}");
+    let product = [
+        X,
+        Y,
+        FormulaNode::Binary(Binary::Mul, 0, 1),
+        FormulaNode::Sum(2),
+    ];
+    assert_eq!(detail(&checked(1, &product, 3, 1.0), "sign"), "");
 }
 
 #[test]
