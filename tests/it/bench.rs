@@ -131,7 +131,7 @@ fn workers_are_measured_beside_one_and_beside_as_many_threads_of_products() {
         .run(["bench", "scale-up", "--workers", "0"])
         .fails(2, &["--workers", "1..=4096"]);
     let gpu = ["bench", "scale-up", "--set", "execution.device=\"cuda:0\""];
-    place.run(gpu).fails(4, &["execution.device"]);
+    place.run(gpu).fails(3, &["execution.device"]);
     nothing_stays(&place);
 }
 

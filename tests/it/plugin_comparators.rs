@@ -74,6 +74,8 @@ fn a_checkpoint_needs_no_plugin() {
     let first = place.run(EVAL).succeeds().stdout;
     fs::remove_file(place.path("mine.wasm")).unwrap();
     assert_eq!(place.run(EVAL).succeeds().stdout, first);
+    let by_file = ["eval", "pbg.toml", "--edges", "test"];
+    assert_eq!(place.run(by_file).succeeds().stdout, first);
     let asked = [
         "predict",
         "model",

@@ -57,7 +57,7 @@ pub fn config(
     if let Some(folder) = path.filter(|path| is_folder(path)) {
         return Ok(of_checkpoint(folder, overrides, front)?.config);
     }
-    parse(&read(path)?, overrides, None, front)
+    with_formulas(parse(&read(path)?, overrides, None, front)?, front)
 }
 
 /// Returns the configuration that consists of `overrides` only. Paths are relative to the working folder.
@@ -65,7 +65,7 @@ pub fn config(
 /// # Errors
 /// When the configuration contains an error.
 pub fn of_values(overrides: &ConfigOverrides, front: &dyn FrontEnd) -> Result<Config> {
-    parse(&ConfigText::none(), overrides, None, front)
+    with_formulas(parse(&ConfigText::none(), overrides, None, front)?, front)
 }
 
 /// Trained model that the user named: its configuration, and the version of its checkpoint that the configuration
@@ -172,6 +172,8 @@ fn as_trained(
         config.checkpoint_path = checkpoint;
         version = Some(stored.version);
     }
+    // The checkpoint has the formulas of its plugins, whose files may be gone.
+    let config = with_formulas(config, front)?;
     Ok(LoadedModel { config, version })
 }
 
@@ -215,7 +217,7 @@ fn of_checkpoint(
 }
 
 /// Parses a configuration, resolves paths and names, and ensures that libtorch is available if it is needed. Keys that
-/// the text omits have the values of `trained`.
+/// the text omits have the values of `trained`. Formulas of plugins are not loaded.
 fn parse(
     text: &ConfigText,
     overrides: &ConfigOverrides,
@@ -236,12 +238,17 @@ fn parse(
     config.resolve_paths(folder, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
-    plugins::load_formulas(&mut config, front)?;
     // Warnings were shown when the text was parsed by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
     for warning in warnings {
         front.warn(&format_args!("{origin}: {warning}"));
     }
+    Ok(config)
+}
+
+/// Loads the formulas of the plugins that `config` names and whose formulas it does not contain.
+fn with_formulas(mut config: Config, front: &dyn FrontEnd) -> Result<Config> {
+    plugins::load_formulas(&mut config, front)?;
     Ok(config)
 }
 
