@@ -2,9 +2,11 @@
 //! no checkpoint has.
 
 use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::killed::{end, meeting, repeats};
-use super::{Meeting, Trainer};
+use super::{Meeting, PATIENCE, Trainer};
 
 /// Keys of runs that go on until they are stopped, and keep the end of every epoch.
 const LONG: [&str; 3] = [
@@ -93,6 +95,8 @@ fn with_two_replicas_a_lost_server_costs_what_its_trainer_had_not_settled() {
         let trained = trainer.of("bucket_finished").len();
         assert!(trainer.trains(trained + 40), "{}", trainer.errors());
     }
+    // Until then, the server of the ledger stays for the third one.
+    is_removed(&mut trainers[..2]);
     end(&meeting, &mut trainers[..2]);
     repeats(&meeting.place);
     for trainer in &trainers[..2] {
@@ -102,6 +106,16 @@ fn with_two_replicas_a_lost_server_costs_what_its_trainer_had_not_settled() {
             "{}",
             trainer.errors()
         );
+    }
+}
+
+/// Waits until one of `trainers` has removed a trainer that was killed.
+fn is_removed(trainers: &mut [Trainer]) {
+    let started = Instant::now();
+    while trainers.iter().all(|t| t.of("trainer_lost").is_empty()) {
+        let waited = started.elapsed();
+        assert!(waited < PATIENCE, "{}", trainers[0].errors());
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
