@@ -69,7 +69,6 @@ pub fn given(
         let source = search_path().resolve(name)?;
         let key = key_of(name, &source);
         let plugin = sandbox.open(source)?;
-        let id = plugin.id().to_string();
         match plugin.inspection().kind {
             PluginSlot::TracedOperator => {
                 if let Some(first) = &found.operator {
@@ -83,7 +82,7 @@ pub fn given(
                     relation.operator.clone_from(&key);
                 }
                 take_operator(config, plugin, &key)?;
-                found.operator = Some(id);
+                found.operator = Some(name.clone());
             }
             PluginSlot::Comparator => {
                 if let Some(first) = &found.comparator {
@@ -94,7 +93,7 @@ pub fn given(
                 }
                 config.comparator.clone_from(&key);
                 take_comparator(config, plugin, &key)?;
-                found.comparator = Some(id);
+                found.comparator = Some(name.clone());
             }
             _ => found.others.push(name.clone()),
         }
