@@ -437,6 +437,11 @@ fn bare_names_are_found_in_the_plugin_path() {
     assert!(listed.stderr.contains("broken.wasm"), "{}", listed.stderr);
     run(&["train", "--plugin", "by_row"]).succeeds();
     run(&["plugin", "inspect", "by_rov"]).fails(6, &["by_rov"]);
+    let url = ["train", "--plugin", "https://example.org/mine.wasm"];
+    run(&url).fails(
+        6,
+        &["https://example.org/mine.wasm", "is a URL", "download it"],
+    );
     // A configuration may use the folder's plugins, too; the name refers to the same file.
     let configured = ["train", "--set", "checkpoint_path=other", "--set"];
     run(&[&configured[..], &["bucket_order=by_row"]].concat()).succeeds();

@@ -118,6 +118,15 @@ impl PluginPath {
                 reason,
             });
         }
+        if name.contains("://") {
+            let reason = "is a URL, but plugins are files: download it, and name the file (a pin with its hash \
+                          in `[[plugins.pins]]` ensures that it stays the same)"
+                .to_owned();
+            return Err(LoadError::Unreadable {
+                path: path.to_owned(),
+                reason,
+            });
+        }
         let names = || standard_plugins().iter().map(|plugin| plugin.name);
         Err(LoadError::Unknown {
             name: name.to_owned(),
