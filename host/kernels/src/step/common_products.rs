@@ -44,7 +44,7 @@ impl SharingOrder {
 }
 
 /// Products of positives with positives and their gradients, `[chunks, chunk, chunk]`, as the second comparison has
-/// them: a row is a positive of the side that the second comparison replaces in the first one's place.
+/// them: a row belongs to one of its queries.
 #[derive(Debug, Default)]
 pub(crate) struct CommonProducts {
     products: FloatBuffer,
