@@ -28,7 +28,10 @@ impl Config {
         let loss = component(&mut self.loss_fn, &installed.losses);
         let sampler = component(&mut self.relation_sampler, &installed.samplers);
         let negatives = component(&mut self.negative_sampler, &installed.negatives);
+        // A formula that is given here has the name of its key, which may look like a path.
+        let formulas = &self.formulas;
         let comparator = component(&mut self.comparator, &installed.comparators);
+        let comparator = comparator.filter(|name| !formulas.contains_key(*name));
         let keys = [
             ("dataset", Some(&mut self.dataset)),
             ("checkpoint_path", Some(&mut self.checkpoint_path)),
@@ -61,7 +64,9 @@ impl Config {
         });
         let operators = self.relations.iter_mut().enumerate().map(|(i, relation)| {
             let key = KeyPath::from(["relations", &i.to_string(), "operator"]);
-            (key, component(&mut relation.operator, &installed.operators))
+            let operator = component(&mut relation.operator, &installed.operators);
+            let operator = operator.filter(|name| !formulas.contains_key(*name));
+            (key, operator)
         });
         let keys = keys.map(|(key, value)| (KeyPath::from([key]), value));
         let keys = keys.into_iter().chain(ours).chain(vectors).chain(operators);
@@ -160,6 +165,30 @@ mod tests {
             ["data", "/m", "../old", "random"]
         );
         assert_eq!(resolved("random.wasm", "a", &[])[3], "random.wasm");
+    }
+
+    #[test]
+    fn formulas_that_are_given_have_the_names_of_their_keys() {
+        let mut config = config("random");
+        config.comparator = "v1/boxes".to_owned();
+        config.relations[0].operator = "mine.wasm".to_owned();
+        for (given, expected) in [
+            (true, ["v1/boxes", "mine.wasm"]),
+            (false, ["graphs/v1/boxes", "graphs/mine.wasm"]),
+        ] {
+            config.formulas.clear();
+            if given {
+                let names = ["v1/boxes", "mine.wasm"].map(|name| (name.to_owned(), String::new()));
+                config.formulas.extend(names);
+            }
+            config
+                .resolve_paths(Path::new("graphs"), &[], &StrategyNames::default())
+                .unwrap();
+            assert_eq!(
+                [&config.comparator, &config.relations[0].operator],
+                expected
+            );
+        }
     }
 
     #[test]
