@@ -10,7 +10,13 @@ from pathlib import Path
 # Functions that others of torch-sys call.
 HELPERS = {"at_value_at_indexes", "device_of_int", "of_carray_tensor"}
 
-HEAD = """#include "torch_api_generated.h"
+HEAD = """// Templates of GCC's C++ library are compiled into the bridge, since older versions of the library lack some.
+#if __has_include(<bits/c++config.h>)
+#include <bits/c++config.h>
+#undef _GLIBCXX_EXTERN_TEMPLATE
+#define _GLIBCXX_EXTERN_TEMPLATE 0
+#endif
+#include "torch_api_generated.h"
 #include <vector>
 
 using namespace std;

@@ -20,14 +20,12 @@ const FUNCTIONS: &str = "host/torch/src/bridge/functions.rs";
 
 const SEE_ABOVE: &str = "see the compiler's message above";
 
-/// Options of the compiler. Templates of the C++ library are compiled into the bridge, and its output consists of the
-/// functions that it exports only.
-const OPTIONS: [&str; 9] = [
+/// Options of the compiler. The bridge consists of the functions that it exports, and what they need.
+const OPTIONS: [&str; 8] = [
     "-O1",
     "-fPIC",
     "-shared",
     "-w",
-    "-D_GLIBCXX_EXTERN_TEMPLATE=0",
     "-ffunction-sections",
     "-fdata-sections",
     "-Wl,--gc-sections",
