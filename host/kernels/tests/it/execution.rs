@@ -36,8 +36,10 @@ fn model(dynamic: bool, all_negs: bool, operator: Operator) -> ModelSpec {
 
 /// Trains one step from a fixed start. Returns its statistics, the embeddings after it, and the bytes of the buffers.
 fn step(spec: &ModelSpec, execution: Execution, distinct: bool) -> (BatchStats, Vec<f32>, u64) {
-    // libtorch computes the products of bf16.
-    pbg_torch::load_found();
+    if execution.precision == Precision::Bf16 {
+        // libtorch computes the products.
+        pbg_torch::load_found();
+    }
     let spec = Arc::new(spec.clone());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let values = (0..ENTITIES * DIMENSION)
