@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from . import _native
 from ._answers import Floats, Scored, ScoredEdges, floats
@@ -24,9 +23,11 @@ from ._load import as_json, load_torch_for
 from .errors import DataError, UsageError, _warn
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from ._native import Version
 
-Halves = npt.NDArray[np.uint16]
+    Halves = npt.NDArray[np.uint16]
 Edge = tuple[str, str, str]
 Comparator = Literal["dot", "cos", "l2", "squared_l2", "l1", "complex_l1"]
 IndexedComparator = Literal["dot", "cos", "l2", "squared_l2"]
