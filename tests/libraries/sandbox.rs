@@ -18,3 +18,4 @@ mod rights;
 mod samplers;
 mod standard;
 mod support;
+mod versions;

@@ -19,6 +19,7 @@ use crate::fault::{self, chain};
 use crate::function_cache;
 use crate::grants::GrantedFolders;
 use crate::guest::StoreData;
+use crate::interface_name::{self, InterfaceName};
 use crate::limits::Limits;
 use crate::log::{InstanceLog, LogSink, RunLogBudget};
 use crate::native_code::{self, NativeCode};
@@ -44,6 +45,8 @@ pub(crate) struct CompiledPlugin {
     pub(crate) source: String,
     pub(crate) kind: PluginSlot,
     pub(crate) imports: Vec<String>,
+    /// Interface package and version that it was built for.
+    pub(crate) wit: String,
     pub(crate) sha256: String,
     pub(crate) size: u64,
     pub(crate) pre: InstancePre<StoreData>,
@@ -104,10 +107,11 @@ impl CompiledPlugin {
         let component = context
             .component(&runtime, &limits, bytes, &sha256, &sink)
             .map_err(|refusal| refused(refusal, &label))?;
-        let (imports, kind) = check_interfaces(&runtime, &component, &label)?;
+        let CheckedInterfaces { imports, kind, wit } =
+            check_interfaces(&runtime, &component, &label)?;
         let pre = link(&runtime, &component).map_err(|error| LoadError::Interface {
             label: label.clone(),
-            reason: format!("does not fit {PACKAGE}@{VERSION}: {}", chain(&error)),
+            reason: does_not_fit(&wit, &chain(&error)),
         })?;
         let lines = Arc::new(RunLogBudget::new(limits.run_log_lines));
         Ok(Self {
@@ -120,6 +124,7 @@ impl CompiledPlugin {
             label,
             kind,
             imports,
+            wit,
             sha256,
             size,
             pre,
@@ -300,12 +305,32 @@ fn check_header(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Returns the imports, and the slot that the exports determine.
+/// Says that a component's types are not those of this program.
+fn does_not_fit(wit: &str, difference: &str) -> String {
+    let own = format!("{PACKAGE}@{VERSION}");
+    let newer = match *wit == own {
+        true => String::new(),
+        false => format!(
+            " (it was built for {wit}, which may have more; build it with the SDK of this version, or update pbg-host)"
+        ),
+    };
+    format!("does not fit {own}: {difference}{newer}")
+}
+
+/// What the names of a component's imports and exports say.
+struct CheckedInterfaces {
+    imports: Vec<String>,
+    /// Slot that the exports determine.
+    kind: PluginSlot,
+    /// Package and version that it was built for.
+    wit: String,
+}
+
 fn check_interfaces(
     runtime: &SandboxEngine,
     component: &Component,
     label: &str,
-) -> Result<(Vec<String>, PluginSlot), LoadError> {
+) -> Result<CheckedInterfaces, LoadError> {
     let ty = component.component_type();
     let imports: Vec<String> = ty
         .imports(&runtime.engine)
@@ -319,10 +344,8 @@ fn check_interfaces(
         check_version(name, label)?;
     }
     for import in &imports {
-        let offered = OFFERED
-            .iter()
-            .any(|name| *import == format!("{PACKAGE}/{name}@{VERSION}"));
-        if !offered {
+        let ours = InterfaceName::parse(import);
+        if !ours.is_some_and(|interface| OFFERED.contains(&interface.name)) {
             return Err(LoadError::Import {
                 label: label.to_owned(),
                 import: escaped(import, 200),
@@ -330,11 +353,19 @@ fn check_interfaces(
             });
         }
     }
-    let mut kinds = PluginSlot::ALL
-        .into_iter()
-        .filter(|kind| kind.interfaces().any(|name| exports.contains(&name)));
+    let exported: Vec<&str> = exports
+        .iter()
+        .filter_map(|name| Some(InterfaceName::parse(name)?.name))
+        .collect();
+    let mut kinds = PluginSlot::ALL.into_iter().filter(|kind| {
+        let mut interfaces = kind.interfaces().iter();
+        interfaces.any(|name| exported.contains(name))
+    });
     let reason = match (kinds.next(), kinds.next()) {
-        (Some(kind), None) => return Ok((imports, kind)),
+        (Some(kind), None) => {
+            let wit = interface_name::newest(imports.iter().chain(&exports));
+            return Ok(CheckedInterfaces { imports, kind, wit });
+        }
         (Some(one), Some(other)) => {
             format!("is both a {one} and a {other}; make a component of each")
         }
@@ -346,12 +377,9 @@ fn check_interfaces(
     })
 }
 
+/// Refuses an interface of `pbg:plugin` of a version that is not compatible with the supported one.
 fn check_version(name: &str, label: &str) -> Result<(), LoadError> {
-    let ours = name
-        .strip_prefix(PACKAGE)
-        .is_some_and(|rest| rest.starts_with('/'));
-    let version = name.rsplit_once('@').map(|(_, version)| version);
-    if !ours || version == Some(VERSION) {
+    if InterfaceName::parse(name).is_none_or(|interface| interface.is_compatible()) {
         return Ok(());
     }
     Err(LoadError::Version {
@@ -366,6 +394,9 @@ fn advice(import: &str) -> &'static str {
         "WASI is not available, so there is no clock, file system, network or randomness; build Rust for \
          wasm32-unknown-unknown, Python with `componentize-py componentize --stub-wasi`, \
          JavaScript with `componentize-qjs --stub-wasi --sync`"
+    } else if InterfaceName::parse(import).is_some_and(|interface| interface.is_newer()) {
+        "it was built for a newer version of the interfaces, which offers more; build it with the SDK of this version, \
+         or update pbg-host"
     } else {
         "only pbg:plugin/log, pbg:plugin/files and pbg:plugin/run are offered; build it for one of the worlds of \
          pbg:plugin"
@@ -376,6 +407,7 @@ fn no_strategy(exports: &[String]) -> String {
     let wanted: Vec<String> = PluginSlot::ALL
         .into_iter()
         .flat_map(PluginSlot::interfaces)
+        .map(|name| format!("{PACKAGE}/{name}@{VERSION}"))
         .collect();
     let found = match exports {
         [] => "nothing".to_owned(),

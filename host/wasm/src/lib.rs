@@ -34,6 +34,7 @@ mod fault;
 mod function_cache;
 mod grants;
 mod guest;
+mod interface_name;
 mod limits;
 mod limits_table;
 mod log;

@@ -8,7 +8,7 @@ use pbg_core::strategy::StrategyId;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::bindings::{self, PACKAGE, VERSION};
+use crate::bindings;
 use crate::cache::CodeCache;
 use crate::comparator::{LoadedComparator, load as load_comparator};
 use crate::compiled_plugin::{CompileContext, CompiledPlugin};
@@ -181,7 +181,7 @@ impl Sandbox {
         program.faults.clone_from(&self.faults);
         let inspection = PluginInfo {
             kind: program.kind,
-            wit: format!("{PACKAGE}@{VERSION}"),
+            wit: program.wit.clone(),
             metadata,
             reads_files: program
                 .imports

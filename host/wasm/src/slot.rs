@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bindings::{PACKAGE, VERSION};
-
 /// Slot that a plugin fills: the kind of strategy that its component exports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,10 +35,9 @@ impl PluginSlot {
         Self::NegativeSampler,
     ];
 
-    /// Returns the interfaces, with their version, of which an export makes a component fill this slot, the newest
-    /// first.
-    pub(crate) fn interfaces(self) -> impl Iterator<Item = String> {
-        let names: &[&str] = match self {
+    /// Returns the names of the interfaces of which an export makes a component fill this slot, the newest first.
+    pub(crate) fn interfaces(self) -> &'static [&'static str] {
+        match self {
             Self::BucketOrder => &["bucket-order"],
             Self::RelationSampler => &["relation-sampler"],
             Self::TracedLoss => &["loss-traced"],
@@ -48,10 +45,7 @@ impl PluginSlot {
             Self::TracedOperator => &["operator-formula", "operator-traced"],
             Self::Comparator => &["comparator-formula"],
             Self::NegativeSampler => &["negative-distribution"],
-        };
-        names
-            .iter()
-            .map(|name| format!("{PACKAGE}/{name}@{VERSION}"))
+        }
     }
 }
 
