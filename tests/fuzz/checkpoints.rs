@@ -10,7 +10,7 @@ use pbg_files::sealed_json::ManifestFormat;
 use serde_json::json;
 
 use crate::forge::disturb;
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 const FORMAT: ManifestFormat = ManifestFormat {
     name: "pbg-host checkpoint",
@@ -80,11 +80,12 @@ fn write(path: &Path) {
 
 #[test]
 fn checkpoints() {
+    let turn = turn();
     let place = tempfile::tempdir().unwrap();
     let model = place.path().join("model");
     write(&model);
     assert!(read(&model));
-    fuzz("checkpoints", 1500, 64 << 20, |dice, place| {
+    fuzz(turn, "checkpoints", 1500, 64 << 20, |dice, place| {
         let copied = place.join("model");
         fs::create_dir_all(&copied).unwrap();
         for entry in fs::read_dir(&model).unwrap() {

@@ -3,10 +3,11 @@
 use pbg_fuzz::bytes;
 use pbg_wasm::{Limits, PluginSource, Sandbox, standard_plugins};
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 #[test]
 fn components() {
+    let turn = turn();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     // The smallest plugins, in which most changes hit something that matters.
     let mut models: Vec<&[u8]> = standard_plugins()
@@ -15,7 +16,7 @@ fn components() {
         .collect();
     models.sort_by_key(|bytes| bytes.len());
     models.truncate(4);
-    fuzz("components", 150, 1 << 30, |dice, _| {
+    fuzz(turn, "components", 150, 1 << 30, |dice, _| {
         let (model, other) = (*dice.pick(&models), *dice.pick(&models));
         let changed = bytes(dice, model, other);
         let source = PluginSource::Bytes {

@@ -3,7 +3,7 @@
 use pbg_config::Config;
 use pbg_fuzz::text;
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 const ORDINARY: &str = r#"
 dataset = "data"
@@ -35,8 +35,9 @@ read = ["orders"]
 
 #[test]
 fn configurations() {
+    let turn = turn();
     let default = pbg_config::default_toml(&pbg_config::StrategyNames::default());
-    fuzz("configurations", 1500, 64 << 20, |dice, _| {
+    fuzz(turn, "configurations", 1500, 64 << 20, |dice, _| {
         let valid = *dice.pick(&[ORDINARY, &default]);
         let changed = text(dice, valid, &default);
         let number = dice.bits();

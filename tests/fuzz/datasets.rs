@@ -8,7 +8,7 @@ use pbg_dataset::Dataset;
 use pbg_files::sealed_json::ManifestFormat;
 
 use crate::forge::disturb;
-use crate::{fuzz, imports};
+use crate::{fuzz, imports, turn};
 
 const FORMAT: ManifestFormat = ManifestFormat {
     name: "pbg-host dataset",
@@ -66,6 +66,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn datasets() {
+    let turn = turn();
     let place = tempfile::tempdir().unwrap();
     let (edges, features) = (place.path().join("e.tsv"), place.path().join("f.tsv"));
     fs::write(&edges, imports::EDGES.replace('\n', "\t1.5\n")).unwrap();
@@ -74,7 +75,7 @@ fn datasets() {
     let columns = "lhs,rel,rhs,weight".parse().expect("columns");
     assert!(imports::run(&data, edges, features, Some(columns)));
     assert!(read(&data));
-    fuzz("datasets", 1200, 256 << 20, |dice, place| {
+    fuzz(turn, "datasets", 1200, 256 << 20, |dice, place| {
         let copied = place.join("data");
         copy(&data, &copied);
         disturb(dice, &copied, FORMAT);

@@ -9,7 +9,7 @@ use pbg_distributed::received;
 use pbg_fuzz::{bytes, json};
 use pbg_ledger::Token;
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 fn line(revision: u64) -> EventLine {
     EventLine {
@@ -24,7 +24,8 @@ fn line(revision: u64) -> EventLine {
 
 #[test]
 fn event_files() {
-    fuzz("event_files", 200, 32 << 20, |dice, place| {
+    let turn = turn();
+    fuzz(turn, "event_files", 200, 32 << 20, |dice, place| {
         let folder = place.join("model");
         let mut ranges = Vec::new();
         for token in [Token(1), Token(2)] {

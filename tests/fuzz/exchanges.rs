@@ -26,7 +26,7 @@ use pbg_rows::table::Table;
 use pbg_train::GuardedLoss;
 use stats_alloc::Region;
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 const TRAINERS: u64 = 3;
 const DIMENSION: usize = 4;
@@ -246,9 +246,10 @@ fn shared_rows<'a>(params: &'a Params, table: &'a Table) -> impl Iterator<Item =
 
 #[test]
 fn exchanges() {
+    let turn = turn();
     let record = serde_json::to_vec(&record()).unwrap();
     let most = Cell::new(0);
-    fuzz("exchanges", 200, 256 << 20, |dice, _| {
+    fuzz(turn, "exchanges", 200, 256 << 20, |dice, _| {
         let network = Arc::new(HostileNetwork {
             record: record.clone(),
             ..HostileNetwork::default()

@@ -11,7 +11,7 @@ use pbg_partition_server::{MemoryServer, MemoryServerOptions};
 use pbg_transport::received::{DeliveredHeartbeats, PolledHeartbeats};
 use serde_json::Value;
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 /// Most trainers whose heartbeats are remembered.
 const MOST: usize = 512;
@@ -63,8 +63,9 @@ fn check(beats: &[pbg_ledger::transport::LastHeartbeat]) {
 
 #[test]
 fn delivered_heartbeats() {
+    let turn = turn();
     let many = DeliveredHeartbeats::default();
-    fuzz("delivered_heartbeats", 20_000, 8 << 20, |dice, _| {
+    fuzz(turn, "delivered_heartbeats", 20_000, 8 << 20, |dice, _| {
         let beat = beat(dice);
         let one = DeliveredHeartbeats::default();
         one.take(&beat);
@@ -81,6 +82,7 @@ fn delivered_heartbeats() {
 
 #[test]
 fn polled_heartbeats() {
+    let turn = turn();
     let server = MemoryServer::start(MemoryServerOptions {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         bucket: "bucket".to_owned(),
@@ -91,7 +93,7 @@ fn polled_heartbeats() {
     .unwrap();
     let address = server.address().to_string();
     let folder = open_server(&address, "bucket", &PartitionServerAccess::default()).unwrap();
-    fuzz("polled_heartbeats", 300, 64 << 20, |dice, _| {
+    fuzz(turn, "polled_heartbeats", 300, 64 << 20, |dice, _| {
         let mut reader = PolledHeartbeats::new(&folder);
         reader.look();
         let mut is_read = false;

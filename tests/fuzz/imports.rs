@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use arrow_array::{ArrayRef, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
@@ -12,7 +12,7 @@ use pbg_core::graph::{EntityDecl, RelationDecl, Schema};
 use pbg_fuzz::{Dice, bytes};
 use pbg_import::{self as import, ColumnSpec, ImportOptions, LEAST_MEMORY};
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 /// Returns a schema with people and bags of words.
 pub(crate) fn schema() -> Schema {
@@ -75,7 +75,13 @@ fn gzip(text: &str) -> Vec<u8> {
     out.finish().unwrap()
 }
 
-fn disturbed(name: &'static str, file: &'static str, valid: &[u8], columns: Option<&str>) {
+fn disturbed(
+    turn: MutexGuard<'static, ()>,
+    name: &'static str,
+    file: &'static str,
+    valid: &[u8],
+    columns: Option<&str>,
+) {
     let columns: Option<ColumnSpec> = columns.map(|c| c.parse().expect("columns"));
     let target = |dice: &mut Dice, place: &Path| {
         let features = place.join("features.tsv");
@@ -90,33 +96,61 @@ fn disturbed(name: &'static str, file: &'static str, valid: &[u8], columns: Opti
         fs::write(&features, bags).unwrap();
         run(&place.join("data"), edges, features, columns.clone())
     };
-    fuzz(name, 150, 2 * LEAST_MEMORY as usize + (64 << 20), target);
+    fuzz(
+        turn,
+        name,
+        150,
+        2 * LEAST_MEMORY as usize + (64 << 20),
+        target,
+    );
 }
 
 #[test]
 fn tab_separated_edges() {
-    disturbed("tab_separated_edges", "edges.tsv", EDGES.as_bytes(), None);
+    let turn = turn();
+    disturbed(
+        turn,
+        "tab_separated_edges",
+        "edges.tsv",
+        EDGES.as_bytes(),
+        None,
+    );
 }
 
 #[test]
 fn compressed_edges() {
-    disturbed("compressed_edges", "edges.tsv.gz", &gzip(EDGES), None);
+    let turn = turn();
+    disturbed(turn, "compressed_edges", "edges.tsv.gz", &gzip(EDGES), None);
 }
 
 #[test]
 fn weighted_edges() {
+    let turn = turn();
     let weighted = EDGES.replace('\n', "\t0.5\n");
     let columns = Some("lhs,rel,rhs,weight");
-    disturbed("weighted_edges", "edges.tsv", weighted.as_bytes(), columns);
+    disturbed(
+        turn,
+        "weighted_edges",
+        "edges.tsv",
+        weighted.as_bytes(),
+        columns,
+    );
 }
 
 #[test]
 fn comma_separated_edges() {
+    let turn = turn();
     let table = format!(
         "head,relation,tail\n{}",
         EDGES.replace('\t', ",").replace("d e", "\"d, e\"")
     );
-    disturbed("comma_separated_edges", "edges.csv", table.as_bytes(), None);
+    disturbed(
+        turn,
+        "comma_separated_edges",
+        "edges.csv",
+        table.as_bytes(),
+        None,
+    );
 }
 
 #[test]
@@ -130,30 +164,45 @@ fn edges_with_other_separators() {
         ("edges_with_pipes", "|"),
         ("edges_with_blanks", "  "),
     ] {
-        disturbed(name, "edges.csv", marked(separator).as_bytes(), None);
+        disturbed(
+            turn(),
+            name,
+            "edges.csv",
+            marked(separator).as_bytes(),
+            None,
+        );
     }
 }
 
 #[test]
 fn edges_as_n_triples() {
+    let turn = turn();
     let term = |cell: &str| format!("<{cell}>");
     let line = |line: &str| {
         let terms: Vec<String> = line.split('\t').map(term).collect();
         format!("{} .\n", terms.join(" "))
     };
     let text: String = EDGES.lines().map(line).collect();
-    disturbed("edges_as_n_triples", "edges.nt", text.as_bytes(), None);
+    disturbed(
+        turn,
+        "edges_as_n_triples",
+        "edges.nt",
+        text.as_bytes(),
+        None,
+    );
 }
 
 #[test]
 fn edges_as_turtle() {
+    let turn = turn();
     let text = "@prefix : <http://a/> .\n:ann :reads :book, \"a poem\"@en ; :knows [ :knows :cy ] .\n\
                 _:b :knows ( :ann '''d\ne''' 5 ) .\n:bob a :person .\n";
-    disturbed("edges_as_turtle", "edges.ttl", text.as_bytes(), None);
+    disturbed(turn, "edges_as_turtle", "edges.ttl", text.as_bytes(), None);
 }
 
 #[test]
 fn parquet_edges() {
+    let turn = turn();
     let column = |at: usize| -> ArrayRef {
         let cells = EDGES.lines().map(|line| line.split('\t').nth(at));
         Arc::new(StringArray::from_iter(cells))
@@ -168,5 +217,5 @@ fn parquet_edges() {
     let mut writer = ArrowWriter::try_new(&mut table, batch.schema(), None).expect("a writer");
     writer.write(&batch).expect("room");
     writer.close().expect("room");
-    disturbed("parquet_edges", "edges.parquet", &table, None);
+    disturbed(turn, "parquet_edges", "edges.parquet", &table, None);
 }

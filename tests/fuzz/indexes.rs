@@ -7,7 +7,7 @@ use pbg_checkpoint::index::{FORMAT, IndexBuild, IndexError, OpenIndexFiles, Type
 use pbg_files::FileSummary;
 
 use crate::forge::disturb;
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 /// Reads everything in the index.
 fn read(folder: &Path) -> Result<(), IndexError> {
@@ -45,11 +45,12 @@ fn write(folder: &Path) {
 
 #[test]
 fn indexes() {
+    let turn = turn();
     let place = tempfile::tempdir().unwrap();
     let whole = place.path().join("index_dot");
     write(&whole);
     read(&whole).unwrap();
-    fuzz("indexes", 1500, 64 << 20, |dice, place| {
+    fuzz(turn, "indexes", 1500, 64 << 20, |dice, place| {
         let copied = place.join("index_dot");
         fs::create_dir_all(&copied).unwrap();
         for entry in fs::read_dir(&whole).unwrap() {

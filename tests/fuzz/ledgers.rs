@@ -16,7 +16,7 @@ use pbg_ledger::{
 };
 use serde_json::Value;
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 fn terms(dice: &mut Dice) -> RunTerms {
     let (lhs, shared) = (dice.from(1, 6) as u32, dice.once_in(2));
@@ -259,7 +259,8 @@ fn use_record(dice: &mut Dice, record: &LedgerRecord) {
 
 #[test]
 fn ledger_records() {
-    fuzz("ledger_records", 500, 64 << 20, |dice, _| {
+    let turn = turn();
+    fuzz(turn, "ledger_records", 500, 64 << 20, |dice, _| {
         let valid = serde_json::to_vec(&record(dice)).unwrap();
         let value = match dice.once_in(3) {
             true => {

@@ -4,7 +4,7 @@ use pbg_formula::loss::{DerivedLoss, LossDefinition, LossParameter};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_fuzz::Dice;
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 const UNARY: [Unary; 9] = [
     Unary::Neg,
@@ -97,7 +97,8 @@ fn definition(dice: &mut Dice) -> LossDefinition {
 
 #[test]
 fn traced_losses() {
-    fuzz("traced_losses", 5000, 16 << 20, |dice, _| {
+    let turn = turn();
+    fuzz(turn, "traced_losses", 5000, 16 << 20, |dice, _| {
         let graph = match definition(dice).check(64) {
             Ok(graph) => graph,
             Err(error) => return error.to_string().is_empty(),

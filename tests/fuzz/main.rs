@@ -32,8 +32,8 @@ use std::alloc::System;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use pbg_fuzz::Dice;
@@ -44,6 +44,11 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Lock that lets one input be read at a time, so that all allocations belong to it.
 static ONE: Mutex<()> = Mutex::new(());
+
+/// Waits until no input is read, and returns what keeps it so: a target prepares its files and servers meanwhile.
+fn turn() -> MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 /// Start of reading the current input, in seconds since the process started its clock; 0: there is none.
 static BEGUN: AtomicU64 = AtomicU64::new(0);
 
@@ -57,8 +62,16 @@ const FOUND: [(&str, u64); 1] = [
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Generates inputs and reads them: `cases` inputs, or as many as fit the time. `memory` is the number of bytes that a
-/// reader may allocate in total for one input. `target` returns whether it accepted the input.
-fn fuzz(name: &str, cases: u64, memory: usize, target: impl Fn(&mut Dice, &Path) -> bool) {
+/// reader may allocate in total for one input. `target` returns whether it accepted the input. `prepared` is the turn
+/// in which what it needs was prepared.
+fn fuzz(
+    prepared: MutexGuard<'static, ()>,
+    name: &str,
+    cases: u64,
+    memory: usize,
+    target: impl Fn(&mut Dice, &Path) -> bool,
+) {
+    drop(prepared);
     watch();
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz");
     fs::create_dir_all(&folder).unwrap();
@@ -104,9 +117,7 @@ fn fuzz(name: &str, cases: u64, memory: usize, target: impl Fn(&mut Dice, &Path)
 
 fn one(name: &str, seed: u64, memory: usize, target: &impl Fn(&mut Dice, &Path) -> bool) -> bool {
     let place = tempfile::tempdir().unwrap();
-    let turn = ONE
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let turn = turn();
     BEGUN.store(now().max(1), Ordering::Relaxed);
     let region = Region::new(ALLOCATOR);
     let run = || target(&mut Dice::new(seed), place.path());

@@ -11,7 +11,7 @@ use pbg_fuzz::{Dice, bytes};
 use pbg_objects::{PartitionServerAccess, open_server};
 use pbg_partition_server::{AccessKey, MemoryServer, MemoryServerOptions};
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 const MEMORY: u64 = 1 << 20;
 const STALL: Duration = Duration::from_secs(30);
@@ -211,13 +211,14 @@ fn requests(server: &MemoryServer, is_signed: bool) -> Vec<Vec<u8>> {
 
 #[test]
 fn server_requests() {
+    let turn = turn();
     let key = AccessKey {
         id: "run".to_owned(),
         secret: "secret".to_owned(),
     };
     let servers = [server(None), server(Some(key))];
     let valid = [requests(&servers[0], false), requests(&servers[1], true)];
-    fuzz("server_requests", 500, 64 << 20, |dice, _| {
+    fuzz(turn, "server_requests", 500, 64 << 20, |dice, _| {
         let which = dice.below(2);
         let mut stream = TcpStream::connect(servers[which].address()).unwrap();
         stream.set_read_timeout(Some(STALL)).unwrap();
@@ -242,10 +243,11 @@ fn server_requests() {
 
 #[test]
 fn server_answers() {
+    let turn = turn();
     let server = server(None);
     let changer = Changer::start(server.address());
     let folder = open(changer.address, false);
-    fuzz("server_answers", 30, 256 << 20, |dice, _| {
+    fuzz(turn, "server_answers", 30, 256 << 20, |dice, _| {
         {
             let mut state = changer.state.lock().unwrap();
             (state.dice, state.changes) = (Dice::new(dice.bits()), true);

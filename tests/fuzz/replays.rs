@@ -6,7 +6,7 @@ use pbg_fuzz::{bytes, json};
 use pbg_wasm::{CallReplay, Limits, PluginSource, Sandbox};
 use serde_json::{Value, json};
 
-use crate::fuzz;
+use crate::{fuzz, turn};
 
 /// Returns the contents of a file as the program writes it, for the plugin `name`.
 fn replay(name: &str, kind: &str, call: Value) -> Value {
@@ -49,6 +49,7 @@ fn replays() -> Vec<(&'static str, Value)> {
 
 #[test]
 fn replay_files() {
+    let turn = turn();
     let replays = replays();
     let sandbox = Sandbox::new(Limits::default()).unwrap();
     let asked = |name: &str, path: &std::path::Path| {
@@ -65,7 +66,7 @@ fn replay_files() {
         fs::write(&path, valid.to_string()).unwrap();
         asked(name, &path).expect("a replay that is as it was written");
     }
-    fuzz("replay_files", 250, 1 << 30, |dice, place| {
+    fuzz(turn, "replay_files", 250, 1 << 30, |dice, place| {
         let (name, valid) = dice.pick(&replays);
         let path = place.join("replay.json");
         let mut changed = valid.clone();

@@ -9,12 +9,13 @@ use pbg_partition_server::{MemoryServer, MemoryServerOptions};
 use pbg_transport::received;
 use serde_json::json as document;
 
-use crate::{fuzz, ledgers};
+use crate::{fuzz, ledgers, turn};
 
 #[test]
 fn server_files() {
+    let turn = turn();
     let secret = "0123456789abcdef".repeat(4);
-    fuzz("server_files", 500, 8 << 20, |dice, place| {
+    fuzz(turn, "server_files", 500, 8 << 20, |dice, place| {
         let mut record = document!({
             "run": "run", "address": "10.0.0.1:4222", "secret": secret, "pid": 7, "host": "node",
             "started": 1_700_000_000,
@@ -43,6 +44,7 @@ fn server_files() {
 
 #[test]
 fn ledger_objects() {
+    let turn = turn();
     let server = MemoryServer::start(MemoryServerOptions {
         listen: (Ipv4Addr::LOCALHOST, 0).into(),
         bucket: "bucket".to_owned(),
@@ -53,7 +55,7 @@ fn ledger_objects() {
     .unwrap();
     let address = server.address().to_string();
     let folder = open_server(&address, "bucket", &PartitionServerAccess::default()).unwrap();
-    fuzz("ledger_objects", 200, 64 << 20, |dice, _| {
+    fuzz(turn, "ledger_objects", 200, 64 << 20, |dice, _| {
         let value = serde_json::to_vec(&ledgers::record(dice)).unwrap();
         let head = format!("pbg-host-ledger-1 {} {}", dice.bits(), value.len());
         let mut sum = crc32fast::Hasher::new();
