@@ -217,9 +217,8 @@ impl CompileContext<'_> {
             }
         }
         size_limits::check(bytes).map_err(CompileRefusal::Unfit)?;
-        let unfit = |error: wasmtime::Error| {
-            CompileRefusal::Unfit(format!("is not a valid component: {}", chain(&error)))
-        };
+        let unfit =
+            |error: wasmtime::Error| CompileRefusal::Unfit(fault::invalid_component(chain(&error)));
         let keep = |name: &str, code: &[u8]| {
             if let Some(cache) = self.cache
                 && let Err(error) = cache.store(engine, name, code)

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 use wasmtime::Engine;
 
 use crate::engine::{CodegenSettings, config};
-use crate::fault::chain;
+use crate::fault::{self, chain};
 use crate::function_cache::{self, FunctionCache};
 use crate::limits::Limits;
 
@@ -324,7 +324,7 @@ fn precompile(
     let engine = Engine::new(&config).map_err(|error| broken(&error))?;
     engine
         .precompile_component(bytes)
-        .map_err(|error| format!("is not a valid component: {}", chain(&error)))
+        .map_err(|error| fault::invalid_component(chain(&error)))
 }
 
 /// Limits this process, which has used few resources so far.

@@ -109,7 +109,9 @@ pub enum LoadError {
         reason: String,
     },
     /// It is a strategy for another slot.
-    #[error("plugin {label}: is a {found}, but a {expected} is needed")]
+    #[error(
+        "plugin {label}: is a {found}, but a {expected} is needed; `--plugin` takes one of any kind"
+    )]
     WrongKind {
         /// Name of the plugin.
         label: String,

@@ -1,6 +1,6 @@
 //! Conversion of errors of calls into messages for the user and the plugin's author.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 
 use pbg_core::strategy::FaultCause;
 use pbg_core::text::escaped;
@@ -47,6 +47,11 @@ fn no_memory(error: &wasmtime::Error) -> String {
          (ulimit -v), or leave more memory free",
         escaped(&causes(error), 300)
     )
+}
+
+/// Returns the message about bytes that are no component, or one that uses what plugins cannot use.
+pub(crate) fn invalid_component(reason: impl Display) -> String {
+    format!("is not a valid component: {reason}; copy it or build it again")
 }
 
 /// Returns the texts of an error and its causes, escaped for a message.

@@ -10,7 +10,7 @@ mod tree;
 
 use wasmparser::{Parser, Payload};
 
-use cap::invalid;
+use crate::fault::invalid_component;
 use code::FunctionCounter;
 use tree::InstanceCounter;
 
@@ -18,7 +18,7 @@ use tree::InstanceCounter;
 pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     let (mut tree, mut code) = (InstanceCounter::default(), FunctionCounter::default());
     for payload in Parser::new(0).parse_all(bytes) {
-        let payload = payload.map_err(|error| invalid(&error))?;
+        let payload = payload.map_err(invalid_component)?;
         if let Payload::CodeSectionEntry(body) = &payload {
             code.add(body)?;
         }

@@ -102,7 +102,7 @@ fn an_order_is_no_loss_and_a_loss_no_order() {
     let refused = load("inside_out", &Value::Null).err().expect("an order");
     assert_eq!(
         refused.to_string(),
-        "plugin inside_out: is a bucket order, but a traced loss is needed"
+        "plugin inside_out: is a bucket order, but a traced loss is needed; `--plugin` takes one of any kind"
     );
     let source = PluginSource::resolve("softmax").expect("a standard plugin");
     let refused = sandbox().load_order(source, &Value::Null).err();

@@ -81,8 +81,3 @@ pub(crate) const ALL: [SizeLimit; 10] = [
     LOCALS,
     NESTING,
 ];
-
-/// Returns the message about bytes that are no component.
-pub(super) fn invalid(error: &wasmparser::BinaryReaderError) -> String {
-    format!("is not a valid component: {error}")
-}

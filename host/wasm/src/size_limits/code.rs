@@ -2,7 +2,8 @@
 
 use wasmparser::{FunctionBody, Operator};
 
-use super::cap::{self, invalid};
+use super::cap;
+use crate::fault::invalid_component;
 
 /// Counts of all functions so far.
 #[derive(Default)]
@@ -14,8 +15,8 @@ impl FunctionCounter {
     pub(super) fn add(&mut self, body: &FunctionBody<'_>) -> Result<(), String> {
         cap::FUNCTION_BYTES.check(body.range().len() as u64)?;
         let mut own = 0;
-        for locals in body.get_locals_reader().map_err(|error| invalid(&error))? {
-            let (count, _) = locals.map_err(|error| invalid(&error))?;
+        for locals in body.get_locals_reader().map_err(invalid_component)? {
+            let (count, _) = locals.map_err(invalid_component)?;
             own += u64::from(count);
         }
         cap::FUNCTION_LOCALS.check(own)?;

@@ -9,7 +9,8 @@ use wasmparser::{
     ComponentTypeRef, ElementItems, ElementSectionReader, Encoding, Instance, Payload,
 };
 
-use super::cap::{self, invalid};
+use super::cap;
+use crate::fault::invalid_component;
 
 /// Counts of one instance, including the instances within it.
 #[derive(Clone, Copy, Default)]
@@ -120,27 +121,27 @@ impl InstanceCounter {
         match payload {
             Payload::InstanceSection(section) => {
                 for instance in section.clone() {
-                    self.instantiate(&instance.map_err(|error| invalid(&error))?)?;
+                    self.instantiate(&instance.map_err(invalid_component)?)?;
                 }
                 Ok(())
             }
             Payload::ComponentInstanceSection(section) => {
                 for instance in section.clone() {
-                    self.instantiate_component(&instance.map_err(|error| invalid(&error))?)?;
+                    self.instantiate_component(&instance.map_err(invalid_component)?)?;
                 }
                 Ok(())
             }
             Payload::ComponentAliasSection(section) => {
                 self.items(section.count().into())?;
                 for alias in section.clone() {
-                    self.alias(&alias.map_err(|error| invalid(&error))?);
+                    self.alias(&alias.map_err(invalid_component)?);
                 }
                 Ok(())
             }
             Payload::ComponentImportSection(section) => {
                 self.items(section.count().into())?;
                 for import in section.clone() {
-                    match import.map_err(|error| invalid(&error))?.ty {
+                    match import.map_err(invalid_component)?.ty {
                         ComponentTypeRef::Module(_) => self.name_module(None),
                         ComponentTypeRef::Component(_) => self.name_component(None),
                         _ => {}
@@ -152,7 +153,7 @@ impl InstanceCounter {
                 self.items(section.count().into())?;
                 for export in section.clone() {
                     // An export gives what it exports one more index.
-                    let export = export.map_err(|error| invalid(&error))?;
+                    let export = export.map_err(invalid_component)?;
                     self.name_again(export.kind, 0, export.index);
                 }
                 Ok(())
@@ -286,7 +287,7 @@ fn of_module(payload: &Payload<'_>) -> Result<InstanceCounts, String> {
 fn entries(section: &ElementSectionReader<'_>) -> Result<u64, String> {
     let mut entries = 0;
     for segment in section.clone() {
-        entries += u64::from(match segment.map_err(|error| invalid(&error))?.items {
+        entries += u64::from(match segment.map_err(invalid_component)?.items {
             ElementItems::Functions(items) => items.count(),
             ElementItems::Expressions(_, items) => items.count(),
         });
