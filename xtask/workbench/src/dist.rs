@@ -6,6 +6,7 @@
 
 mod archive;
 mod bridges;
+mod libtorch;
 mod sbom;
 mod target;
 mod trial;

@@ -14,7 +14,7 @@ use super::archive::{create, remove};
 use super::target::DistTarget;
 
 /// Newest wheel of each version of PyTorch, oldest first, with its checksum. Only their headers are used.
-const VERSIONS: [(&str, &str); 7] = [
+pub(super) const VERSIONS: [(&str, &str); 7] = [
     (
         "2.9.1",
         "d033ff0ac3f5400df862a51bdde9bad83561f3739ea0046e68f5401ebfa67c1b",
@@ -106,7 +106,7 @@ fn headers_of(repo: &Repo, version: &str, sha256: &str) -> Result<PathBuf> {
     };
     let partial = folder.with_extension("partial");
     remove(&partial)?;
-    wheel_folder(&wheel, &repo.deps.join("wheels"), &partial)?;
+    wheel_folder(&[wheel], &repo.deps.join("wheels"), &partial)?;
     let mut names = String::new();
     for library in LIBRARIES {
         let library = partial.join("lib").join(library);

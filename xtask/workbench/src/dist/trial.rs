@@ -9,6 +9,7 @@ use xtask::repo::Repo;
 use xtask::step;
 
 use super::archive::{copy, create, remove};
+use super::libtorch;
 use super::target::DistTarget;
 use super::zig::Zig;
 
@@ -52,7 +53,7 @@ pub(super) fn run(repo: &Repo, zig: &Zig, built: &Built) -> Result<Vec<String>> 
         DistTarget::X86_64 => {
             let mut untested = Vec::new();
             for suite in DEBIAN {
-                untested.extend(in_debian(zig, built, suite, "amd64")?);
+                untested.extend(in_debian(repo, zig, built, suite)?);
             }
             Ok(untested)
         }
@@ -60,7 +61,7 @@ pub(super) fn run(repo: &Repo, zig: &Zig, built: &Built) -> Result<Vec<String>> 
             if let Some(reason) = emulated()? {
                 return Ok(vec![format!("nothing of {} was run: {reason}", built.name)]);
             }
-            let untested = in_debian(zig, built, "bookworm", "arm64")?;
+            let untested = in_debian(repo, zig, built, "bookworm")?;
             if untested.is_none() {
                 unit_tests(repo, zig)?;
             }
@@ -74,7 +75,11 @@ pub(super) fn run(repo: &Repo, zig: &Zig, built: &Built) -> Result<Vec<String>> 
 }
 
 /// Tries program and package in a folder with Debian. Returns the reason if that is not possible.
-fn in_debian(zig: &Zig, built: &Built, suite: &str, machine: &str) -> Result<Option<String>> {
+fn in_debian(repo: &Repo, zig: &Zig, built: &Built, suite: &str) -> Result<Option<String>> {
+    let machine = match built.target {
+        DistTarget::Aarch64 => "arm64",
+        _ => "amd64",
+    };
     let root = match debian(&zig.cross, suite, machine)? {
         Ok(root) => root,
         Err(reason) => {
@@ -101,6 +106,14 @@ fn in_debian(zig: &Zig, built: &Built, suite: &str, machine: &str) -> Result<Opt
 
     let program = format!("/tmp/pbg-dist/{}/pbg-host", built.name);
     step::run(enter(&root).args(["sh", "trial.sh", &program]), SEE_ABOVE)?;
+    if built.target == DistTarget::X86_64 {
+        fs::write(inside.join("libtorch.sh"), libtorch::TRIAL).context("libtorch.sh")?;
+        let versions = libtorch::copy_into(repo, &inside)?;
+        let folders = versions.iter().map(|name| format!("/tmp/pbg-dist/{name}"));
+        let mut compute = enter(&root);
+        compute.args(["sh", "libtorch.sh", &program]).args(folders);
+        step::run(&mut compute, SEE_ABOVE)?;
+    }
     import(&root, &inside, &built.wheel, is_emulated(machine))?;
     Ok(None)
 }
