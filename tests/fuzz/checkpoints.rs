@@ -28,8 +28,8 @@ fn read(path: &Path) -> bool {
         whole &= match checkpoint.read_partition("person", partition) {
             Ok(Some(data)) => {
                 assert_eq!(data.embeddings.len(), data.rows * data.dim);
-                let sums = data.optimizer.accumulators(data.dim);
-                assert_eq!(data.adagrad.len(), data.rows * sums);
+                let sums = data.optimizer.state_width(data.dim);
+                assert_eq!(data.state.len(), data.rows * sums);
                 true
             }
             Ok(None) => true,
@@ -53,7 +53,7 @@ fn write(path: &Path) {
         dim: 4,
         embeddings: &|_, out| out.fill(0.3),
         optimizer: Optimizer::Adagrad,
-        adagrad: &|_, out| out.fill(0.5),
+        state: &|_, out| out.fill(0.5),
         rounding: Some(StochasticRounding::new(7)),
     };
     checkpoint

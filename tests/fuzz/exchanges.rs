@@ -241,7 +241,7 @@ fn record() -> LedgerRecord {
 fn shared_rows<'a>(params: &'a Params, table: &'a Table) -> impl Iterator<Item = &'a SharedRows> {
     let tensors = params.tensors().iter();
     let tensors = tensors.flat_map(|tensor| [&tensor.values, &tensor.adagrad]);
-    tensors.chain([&table.embeddings, &table.adagrad])
+    tensors.chain([&table.embeddings, &table.state])
 }
 
 #[test]

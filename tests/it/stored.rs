@@ -9,6 +9,7 @@ use crate::support::{Workplace, with};
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 const BF16: [&str; 1] = ["storage=bf16"];
 const ADAGRAD: [&str; 1] = ["optimizer=adagrad"];
+const ADAM: [&str; 1] = ["optimizer=adam"];
 
 fn train(place: &Workplace, keys: &[&str]) {
     place.run(with(&TRAIN, keys)).succeeds();
@@ -119,7 +120,12 @@ fn what_is_read_back_is_what_the_file_says() {
 #[test]
 fn bytes_do_not_depend_on_when_a_run_is_saved() {
     let keys = ["num_epochs=3", "num_edge_chunks=2"];
-    for stored in [&BF16[..], &ADAGRAD, &[&BF16[..], &ADAGRAD].concat()] {
+    for stored in [
+        &BF16[..],
+        &ADAGRAD,
+        &[&BF16[..], &ADAGRAD].concat(),
+        &[&BF16[..], &ADAM].concat(),
+    ] {
         let keys = [&keys[..], stored].concat();
         let [whole, often] = ["600", "0"].map(|interval| {
             let place = Workplace::with_dataset(CONFIG);
@@ -159,13 +165,37 @@ fn each_number_has_an_accumulator_of_its_own() {
         memory(&check(&["checkpoint_path=other"])),
     );
     assert_eq!(all * 68, per_row * 128);
+    // Adam keeps two averages for each of the 16 numbers, and counts updates.
+    let adam = memory(&check(&["checkpoint_path=another", "optimizer=adam"]));
+    assert_eq!(adam * 68, per_row * 4 * (16 + 2 * 16 + 1));
+}
+
+#[test]
+fn adam_counts_the_updates_of_each_row() {
+    let place = Workplace::with_dataset(CONFIG);
+    train(&place, &ADAM);
+    let states = named(&place, "model", "adam");
+    assert_eq!(states.len(), 3);
+    for state in states {
+        assert_eq!(state.shape[1], 33);
+        let updates = state.numbers.chunks(33).map(|row| row[32]);
+        assert!(updates.clone().all(|count| count.fract() == 0.0));
+        assert!(updates.clone().any(|count| count > 1.0));
+        // Only the rows of edges and negatives have been updated.
+        for row in state.numbers.chunks(33) {
+            assert_eq!(
+                row[32] > 0.0,
+                row[16..32].iter().any(|&square| square > 0.0)
+            );
+        }
+    }
 }
 
 #[test]
 fn a_run_goes_on_only_as_it_began() {
     let place = Workplace::with_dataset(CONFIG);
     train(&place, &[]);
-    for key in ["storage=bf16", "optimizer=adagrad"] {
+    for key in ["storage=bf16", "optimizer=adagrad", "optimizer=adam"] {
         let (name, value) = key.split_once('=').unwrap();
         place
             .run(with(&TRAIN, &[key]))
@@ -184,7 +214,7 @@ fn a_run_goes_on_only_as_it_began() {
             .run(["check", "--set", &set])
             .fails(3, &[key, "did you mean", meant]);
     }
-    for key in ["storage=bf16", "optimizer=adagrad"] {
+    for key in ["storage=bf16", "optimizer=adagrad", "optimizer=adam"] {
         let on_gpu = ["check", "--set", key, "--set", "execution.device=cuda:0"];
         place.run(on_gpu).fails(3, &["execution.device"]);
     }
@@ -222,4 +252,13 @@ fn another_run_may_begin_with_what_is_stored_otherwise() {
             .into_iter()
             .all(|(row, &sum)| row.iter().all(|&x| x >= sum))
     );
+    // Adam begins anew, and what it has averaged becomes sums again.
+    begin("model", "moving", &ADAM);
+    begin("moving", "sums", &["num_epochs=0"]);
+    let states = numbers("moving", "adam");
+    let sums = numbers("sums", "row_adagrad");
+    assert_eq!(states.len(), 33 * sums.len());
+    for (state, &sum) in states.chunks(33).zip(&sums) {
+        assert_eq!(state[32] > 0.0, sum > 0.0);
+    }
 }

@@ -112,10 +112,9 @@ fn files_are_valid(place: &Workplace) {
             true => &kind["features"]["count"],
             false => &kind["counts"][partition.parse::<usize>().unwrap()],
         };
-        let expected = match config_has(place, "optimizer = \"adagrad\"") {
-            true => "adagrad",
-            false => "row_adagrad",
-        };
+        let has = |name: &&str| config_has(place, &format!("optimizer = {name:?}"));
+        let expected = ["adagrad", "adam"].into_iter().find(has);
+        let expected = expected.unwrap_or("row_adagrad");
         assert!(
             ["embeddings", expected].contains(&name.as_str()),
             "{file}: {name}"

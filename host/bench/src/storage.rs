@@ -69,7 +69,7 @@ fn measure(folder: &Path, bytes: u64) -> Result<StorageReport, CheckpointError> 
         dim: DIMENSION,
         embeddings: (0..rows * DIMENSION).map(|i| i as f32 * 1e-6).collect(),
         optimizer: Optimizer::RowAdagrad,
-        adagrad: vec![1.0; rows],
+        state: vec![1.0; rows],
     };
     let mut report = StorageReport {
         bytes: (4 * (data.embeddings.len() + rows)) as u64,
@@ -119,7 +119,7 @@ fn timed(
 
 fn write(folder: &Path, data: &PartitionData) -> Result<(), CheckpointError> {
     let checkpoint = Checkpoint::open_or_create(folder)?;
-    checkpoint.write_partition("entity", 0, data.dim, &data.embeddings, &data.adagrad)?;
+    checkpoint.write_partition("entity", 0, data.dim, &data.embeddings, &data.state)?;
     checkpoint.commit(RunInfo {
         config: String::new(),
         config_hash: String::new(),

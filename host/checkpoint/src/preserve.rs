@@ -186,7 +186,7 @@ mod tests {
             dim: 3,
             embeddings: &|_, out| out.fill(1.0),
             optimizer: Default::default(),
-            adagrad: &|_, out| out.fill(1.0),
+            state: &|_, out| out.fill(1.0),
             rounding: None,
         };
         let file = trainer.write_partition("e", 0, version, &rows).unwrap();

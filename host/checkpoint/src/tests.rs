@@ -42,13 +42,13 @@ fn numbers(partition: u32, step: u64, rows: usize, dim: usize) -> PartitionData 
             .map(|i| (first + i as f64 * 1e-2) as f32)
             .collect(),
         optimizer: Default::default(),
-        adagrad: (0..rows).map(|i| (first - i as f64) as f32).collect(),
+        state: (0..rows).map(|i| (first - i as f64) as f32).collect(),
     }
 }
 
 fn write(checkpoint: &Checkpoint, partition: u32, step: u64) -> Result<(), CheckpointError> {
     let data = numbers(partition, step, 7, 4);
-    checkpoint.write_partition("e", partition, 4, &data.embeddings, &data.adagrad)
+    checkpoint.write_partition("e", partition, 4, &data.embeddings, &data.state)
 }
 
 fn write_model(checkpoint: &Checkpoint, step: u64) -> Result<(), CheckpointError> {
@@ -308,12 +308,12 @@ proptest! {
         if let Some(first) = data.embeddings.first_mut() {
             *first = f32::from_bits(0x7fc0_1234);
         }
-        checkpoint.write_partition("my type", 3, dim, &data.embeddings, &data.adagrad).unwrap();
+        checkpoint.write_partition("my type", 3, dim, &data.embeddings, &data.state).unwrap();
         let mut read = numbers(0, 0, 5, 5);
         prop_assert!(checkpoint.read_partition_into("my type", 3, &mut read).unwrap());
         let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         prop_assert_eq!(bits(&read.embeddings), bits(&data.embeddings));
-        prop_assert_eq!(bits(&read.adagrad), bits(&data.adagrad));
+        prop_assert_eq!(bits(&read.state), bits(&data.state));
         prop_assert_eq!((read.rows, read.dim), (rows, dim));
 
         // The reference implementation of the format agrees.
@@ -328,23 +328,23 @@ proptest! {
     fn any_partition_comes_back_rounded(
         rows in 0_usize..300,
         dim in 1_usize..700,
-        per_number: bool,
+        optimizer in prop::sample::select(&Optimizer::ALL[..]),
         seed: u64,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let checkpoint = Checkpoint::open_or_create(folder.path()).unwrap();
         let mut data = numbers(3, 2, rows, dim);
-        if per_number {
-            data.convert(Optimizer::Adagrad);
-        }
+        data.convert(optimizer);
+        // Adam's state begins with zeros.
+        data.state.iter_mut().zip(1_u16..).for_each(|(number, at)| *number += f32::from(at));
         let rounding = StochasticRounding::new(seed);
-        let width = data.optimizer.accumulators(dim);
+        let width = data.optimizer.state_width(dim);
         let written = PartitionRows {
             rows,
             dim,
             embeddings: &|row, out| out.copy_from_slice(&data.embeddings[row * dim..][..out.len()]),
             optimizer: data.optimizer,
-            adagrad: &|row, out| out.copy_from_slice(&data.adagrad[row * width..][..out.len()]),
+            state: &|row, out| out.copy_from_slice(&data.state[row * width..][..out.len()]),
             rounding: Some(rounding),
         };
         checkpoint.write_rows("e", 3, &written, TargetCommit::Next).unwrap();
@@ -365,13 +365,14 @@ proptest! {
         let halves = embeddings.data().as_chunks().0.iter();
         let upper = halves.map(|half| f32::from_bits(u32::from(u16::from_le_bytes(*half)) << 16));
         prop_assert_eq!(upper.collect::<Vec<f32>>(), expected.embeddings);
-        let (name, shape) = match per_number {
-            true => ("adagrad", vec![rows, dim]),
-            false => ("row_adagrad", vec![rows]),
+        let (name, shape) = match optimizer {
+            Optimizer::RowAdagrad => ("row_adagrad", vec![rows]),
+            Optimizer::Adagrad => ("adagrad", vec![rows, dim]),
+            Optimizer::Adam => ("adam", vec![rows, 2 * dim + 1]),
         };
         let sums = tensors.tensor(name).unwrap();
         prop_assert_eq!((sums.dtype(), sums.shape()), (safetensors::Dtype::F32, &shape[..]));
-        let data = read.adagrad.iter().flat_map(|sum| sum.to_le_bytes());
+        let data = read.state.iter().flat_map(|sum| sum.to_le_bytes());
         prop_assert_eq!(sums.data(), &data.collect::<Vec<u8>>()[..]);
     }
 }
@@ -380,9 +381,20 @@ proptest! {
 fn accumulators_of_one_optimizer_are_those_of_the_other() {
     let mut data = numbers(1, 2, 3, 2);
     data.optimizer = Optimizer::Adagrad;
-    data.adagrad = vec![1.0, 3.0, 0.0, 0.0, 4.0, 8.0];
+    data.state = vec![1.0, 3.0, 0.0, 0.0, 4.0, 8.0];
     data.convert(Optimizer::RowAdagrad);
-    assert_eq!(data.adagrad, [2.0, 0.0, 6.0]);
+    assert_eq!(data.state, [2.0, 0.0, 6.0]);
     data.convert(Optimizer::Adagrad);
-    assert_eq!(data.adagrad, [2.0, 2.0, 0.0, 0.0, 6.0, 6.0]);
+    assert_eq!(data.state, [2.0, 2.0, 0.0, 0.0, 6.0, 6.0]);
+    data.convert(Optimizer::Adam);
+    assert_eq!(data.state, [0.0; 15]);
+    // After one update with the gradient (2, 4), the averages of its squares are 4 / 1000 and 16 / 1000.
+    data.state[..5].copy_from_slice(&[0.2, 0.4, 0.004, 0.016, 1.0]);
+    let mut by_row = data.clone();
+    data.convert(Optimizer::Adagrad);
+    for (found, expected) in data.state.iter().zip([4.0, 16.0, 0.0, 0.0, 0.0, 0.0]) {
+        assert!((found - expected).abs() < 1e-4, "{found} {expected}");
+    }
+    by_row.convert(Optimizer::RowAdagrad);
+    assert!((by_row.state[0] - 10.0).abs() < 1e-4 && by_row.state[1..] == [0.0; 2]);
 }

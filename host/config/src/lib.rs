@@ -226,10 +226,10 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("x-rule" = "not together with `disable_lhs_negs`"))]
     pub disable_rhs_negs: bool,
-    /// Optimizer of embeddings, by the squared gradients that it accumulates. Operators and global embeddings always
-    /// use Adagrad.
+    /// Optimizer of embeddings. Operators and global embeddings always use Adagrad. Adam needs smaller learning rates:
+    /// each of its steps changes every coordinate by about `lr`.
     #[serde(default)]
-    #[schemars(extend("x-rule" = "`adagrad` not on a GPU"))]
+    #[schemars(extend("x-rule" = "only `row_adagrad` on a GPU"))]
     pub optimizer: Optimizer,
     /// Learning rate of embeddings.
     #[serde(default = "defaults::lr")]

@@ -281,28 +281,33 @@ impl EmbeddingFormat {
     }
 }
 
-/// Optimizer of embeddings: the statistics of gradients by which their steps are scaled (Duchi, Hazan, Singer:
-/// "Adaptive Subgradient Methods", 2011).
+/// Optimizer of embeddings, and so the statistics of gradients that are kept for each row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Optimizer {
-    /// One number per row: the sum of the mean squared gradients of its coordinates, as in PBG.
+    /// Adagrad with one number per row, as in PBG: the sum of the mean squared gradients of its coordinates.
     #[default]
     RowAdagrad,
-    /// One number per coordinate, which takes as much memory and disk space as the embeddings.
+    /// Adagrad (Duchi, Hazan, Singer 2011) with one number per coordinate, which takes as much memory and disk space as
+    /// the embeddings.
     Adagrad,
+    /// Adam (Kingma, Ba 2015) with its usual coefficients (0.9, 0.999, 1e-8), for the rows of a batch only: moving
+    /// averages of the gradient and its square for each coordinate, which take twice the memory and disk space of the
+    /// embeddings, and the number of updates of each row.
+    Adam,
 }
 
 impl Optimizer {
     /// All variants.
-    pub const ALL: [Self; 2] = [Self::RowAdagrad, Self::Adagrad];
+    pub const ALL: [Self; 3] = [Self::RowAdagrad, Self::Adagrad, Self::Adam];
 
-    /// Returns the number of accumulators of a row of `dimension` numbers.
+    /// Returns how many numbers are kept for a row of `dimension` numbers.
     #[must_use]
-    pub const fn accumulators(self, dimension: usize) -> usize {
+    pub const fn state_width(self, dimension: usize) -> usize {
         match self {
             Self::RowAdagrad => 1,
             Self::Adagrad => dimension,
+            Self::Adam => dimension.saturating_mul(2).saturating_add(1),
         }
     }
 

@@ -1,8 +1,10 @@
 //! Refuses, before training begins, configurations that distributed training does not support yet.
 
+use pbg_core::model::Optimizer;
 use pbg_model::error::JoinError;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_rows::params::Params;
+
 /// Refuses a run of no epochs, in which no trainer would commit the initial model.
 pub(super) fn refuse_no_epochs(resolved: &ResolvedConfig) -> Result<(), JoinError> {
     match resolved.config().num_epochs {
@@ -24,6 +26,11 @@ pub(super) fn refuse_shared(
         let what = format!("share {what}");
         Err(JoinError::NotYet { what })
     };
+    if resolved.config().optimizer == Optimizer::Adam && layout.fixed_tables().next().is_some() {
+        return shared(
+            "tables of entity types with one partition if `optimizer` is `adam`".to_owned(),
+        );
+    }
     if on_device && layout.fixed_tables().next().is_some() {
         return shared("tables of entity types with one partition on a GPU".to_owned());
     }

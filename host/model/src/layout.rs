@@ -52,8 +52,8 @@ impl TypeLayout {
     }
 
     fn bytes_with(&self, partition: u32, storage: EmbeddingFormat) -> u64 {
-        let accumulators = self.optimizer.accumulators(self.dimension) as u64;
-        let row = storage.bytes() * self.dimension as u64 + 4 * accumulators;
+        let state = self.optimizer.state_width(self.dimension) as u64;
+        let row = storage.bytes() * self.dimension as u64 + 4 * state;
         self.rows[partition as usize] * row
     }
 

@@ -18,7 +18,7 @@ pub fn allocate_partition(layout: &TypeLayout, partition: u32) -> PartitionData 
         dim: layout.dimension,
         embeddings: pages::with_capacity(rows * layout.dimension),
         optimizer: layout.optimizer,
-        adagrad: pages::with_capacity(rows * layout.optimizer.accumulators(layout.dimension)),
+        state: pages::with_capacity(rows * layout.optimizer.state_width(layout.dimension)),
     }
 }
 
@@ -30,7 +30,7 @@ pub fn table(
     features: Option<FeatureBags>,
 ) -> Result<Table, RunError> {
     check_shape(layout, partition, &data)?;
-    let state = (data.optimizer, data.adagrad);
+    let state = (data.optimizer, data.state);
     let mut table = Table::with_optimizer(data.embeddings, state, data.dim);
     table.features = features;
     table.frozen = layout.frozen;
@@ -50,7 +50,7 @@ pub fn with_rows<T>(
         dim: layout.dimension,
         embeddings: &|row, out| table.embeddings.read_rows(row, out),
         optimizer: layout.optimizer,
-        adagrad: &|row, out| table.adagrad.read_rows(row, out),
+        state: &|row, out| table.state.read_rows(row, out),
         rounding,
     })
 }
@@ -63,7 +63,7 @@ pub fn with_data<T>(
 ) -> T {
     // The values are rounded already, so the seed has no effect.
     let rounding = (layout.storage == EmbeddingFormat::Bf16).then(|| StochasticRounding::new(0));
-    let accumulators = data.optimizer.accumulators(data.dim);
+    let width = data.optimizer.state_width(data.dim);
     write(&PartitionRows {
         rows: data.rows,
         dim: data.dim,
@@ -71,8 +71,8 @@ pub fn with_data<T>(
             out.copy_from_slice(&data.embeddings[row * data.dim..][..out.len()])
         },
         optimizer: data.optimizer,
-        adagrad: &|row, out| {
-            out.copy_from_slice(&data.adagrad[row * accumulators..][..out.len()]);
+        state: &|row, out| {
+            out.copy_from_slice(&data.state[row * width..][..out.len()]);
         },
         rounding,
     })
@@ -80,17 +80,13 @@ pub fn with_data<T>(
 
 /// Copies a table in main memory, reusing the memory of `over` if there is one. Features are shared.
 pub fn copy_of(table: &Table, over: Option<Table>) -> Table {
-    let (embeddings, adagrad) = over.map_or_else(Default::default, |over| {
-        (Some(over.embeddings), Some(over.adagrad))
+    let (embeddings, state) = over.map_or_else(Default::default, |over| {
+        (Some(over.embeddings), Some(over.state))
     });
     let dimension = table.embeddings.width();
-    let optimizer = match table.adagrad.width() {
-        1 => Optimizer::RowAdagrad,
-        _ => Optimizer::Adagrad,
-    };
     let embeddings = values_of(&table.embeddings, embeddings);
-    let state = values_of(&table.adagrad, adagrad);
-    let mut copy = Table::with_optimizer(embeddings, (optimizer, state), dimension);
+    let state = (table.optimizer, values_of(&table.state, state));
+    let mut copy = Table::with_optimizer(embeddings, state, dimension);
     copy.features = table.features.clone();
     copy.frozen = table.frozen;
     copy

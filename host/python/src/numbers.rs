@@ -83,7 +83,7 @@ impl Numbers {
                 dim,
                 embeddings: rows,
                 optimizer: Optimizer::RowAdagrad,
-                adagrad: sums,
+                state: sums,
             };
             let written = self.resolved.write_imported_partition(
                 &self.checkpoint,

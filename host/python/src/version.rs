@@ -41,8 +41,8 @@ impl Version {
                 places.extend(place.map(|place| {
                     let path = place.path.display().to_string();
                     let embeddings = (place.storage == EmbeddingFormat::Bf16, place.embeddings);
-                    let width = place.optimizer.accumulators(place.dim);
-                    let adagrad = (place.adagrad, width);
+                    let width = place.optimizer.state_width(place.dim);
+                    let adagrad = (place.state, width);
                     (path, place.rows, place.dim, embeddings, adagrad)
                 }));
             }

@@ -181,9 +181,13 @@ impl Models {
     fn bytes(&self, result: &ResolvedConfig) -> u64 {
         let largest = |resolved: &ResolvedConfig| {
             let types = resolved.blueprint().layout.types.iter();
-            let rows = types.flat_map(|t| t.rows.iter().map(|rows| rows * t.dimension as u64));
-            // Embeddings, and an accumulator for each element.
-            8 * rows.max().unwrap_or(0)
+            // Embeddings, and the state of their optimizer, from which an accumulator for each element is computed.
+            let numbers = |dim: usize, state: usize| (dim + state.max(dim)) as u64;
+            let bytes = types.flat_map(|t| {
+                let of_row = 4 * numbers(t.dimension, t.optimizer.state_width(t.dimension));
+                t.rows.iter().map(move |rows| rows * of_row)
+            });
+            bytes.max().unwrap_or(0)
         };
         let own = self.all.iter().map(|model| largest(&model.resolved));
         let parameters =
@@ -213,7 +217,7 @@ impl Models {
         };
         let joined = |width| RowAccumulator::new(self.combination, rows, width, self.components);
         let mut embeddings = joined(dim);
-        let mut adagrad = joined(optimizer.accumulators(dim));
+        let mut state = joined(optimizer.state_width(dim));
         let mut data = PartitionData::default();
         for model in &self.all {
             let own = &model.resolved.blueprint().layout.types[index];
@@ -230,7 +234,7 @@ impl Models {
             tables::check_shape(own, partition, &data)?;
             data.convert(optimizer);
             embeddings.add(&data.embeddings);
-            adagrad.add(&data.adagrad);
+            state.add(&data.state);
             read();
         }
         Ok(PartitionData {
@@ -238,7 +242,7 @@ impl Models {
             dim,
             embeddings: embeddings.finish(),
             optimizer,
-            adagrad: adagrad.finish(),
+            state: state.finish(),
         })
     }
 

@@ -16,8 +16,12 @@ use crate::vector;
 pub struct Table {
     /// Embeddings, `[n, dimension]`. The rows of a featurized type belong to its features.
     pub embeddings: SharedRows,
-    /// Accumulated squared gradients: `[n, 1]` with row-Adagrad, `[n, dimension]` with Adagrad.
-    pub adagrad: SharedRows,
+    /// Optimizer of the embeddings.
+    pub optimizer: Optimizer,
+    /// State of the optimizer: accumulated squared gradients, `[n, 1]` with row-Adagrad and `[n, dimension]` with
+    /// Adagrad; with Adam `[n, 2 dimension + 1]`, in each row the moving averages of the gradient, then those of its
+    /// square, then the number of updates.
+    pub state: SharedRows,
     /// Features of each entity, for a featurized type.
     pub features: Option<FeatureBags>,
     /// Whether training leaves the rows as they are.
@@ -27,7 +31,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Creates a table of embeddings whose accumulators are zero.
+    /// Creates a table of embeddings for row-Adagrad, whose accumulators are zero.
     ///
     /// # Panics
     /// If `embeddings` is not a whole number of rows.
@@ -37,7 +41,7 @@ impl Table {
         Self::with_optimizer(embeddings, (Optimizer::RowAdagrad, state), dimension)
     }
 
-    /// Creates a table of embeddings with an optimizer and its state, `[n]` or `[n, dimension]`.
+    /// Creates a table of embeddings with an optimizer and its state.
     ///
     /// # Panics
     /// If the two do not have the same number of rows.
@@ -48,15 +52,16 @@ impl Table {
         dimension: usize,
     ) -> Self {
         let embeddings = SharedRows::from_vec(embeddings, dimension);
-        let adagrad = SharedRows::from_vec(state, optimizer.accumulators(dimension));
+        let state = SharedRows::from_vec(state, optimizer.state_width(dimension));
         assert_eq!(
             embeddings.rows(),
-            adagrad.rows(),
-            "accumulators of every row"
+            state.rows(),
+            "optimizer state of every row"
         );
         Self {
             embeddings,
-            adagrad,
+            optimizer,
+            state,
             features: None,
             frozen: false,
             resident: None,

@@ -41,7 +41,7 @@ impl TorchRows {
         let rows = table.embeddings.rows();
         let embeddings = transfer::upload(table.embeddings.get_mut(), rows, place)?;
         let row_adagrad =
-            transfer::upload(table.adagrad.get_mut(), rows, place)?.f_reshape([rows as i64])?;
+            transfer::upload(table.state.get_mut(), rows, place)?.f_reshape([rows as i64])?;
         Ok(Self(Mutex::new(TableRows {
             embeddings,
             row_adagrad,
@@ -63,7 +63,7 @@ impl TorchRows {
                 table.embeddings.write_rows(first, values);
             })?;
             transfer::download(&rows.row_adagrad, |first, values| {
-                table.adagrad.write_rows(first, values);
+                table.state.write_rows(first, values);
             })?;
             rows.changed = false;
         }

@@ -185,8 +185,8 @@ fn train(case: &Case, place: Option<TorchDevice>) -> Result<After, StepError> {
     }
     let mut accumulators = Vec::new();
     for table in &twin.tables {
-        let mut values = vec![0.0; table.adagrad.rows()];
-        table.adagrad.read_rows(0, &mut values);
+        let mut values = vec![0.0; table.state.rows()];
+        table.state.read_rows(0, &mut values);
         accumulators.extend(values);
     }
     let parameters = twin.params.tensors().iter();

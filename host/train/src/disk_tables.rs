@@ -109,8 +109,8 @@ impl InitialTables {
         let drawn = (0..data.rows * data.dim)
             .map(|_| Distribution::<f32>::sample(&normal, &mut rng) * self.scale);
         data.embeddings.extend(drawn);
-        let accumulators = data.optimizer.accumulators(data.dim);
-        data.adagrad.resize(data.rows * accumulators, 0.0);
+        let width = data.optimizer.state_width(data.dim);
+        data.state.resize(data.rows * width, 0.0);
         Ok(data)
     }
 }

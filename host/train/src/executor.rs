@@ -216,7 +216,7 @@ pub fn check_supported(resolved: &ResolvedConfig, on_device: bool) -> Result<(),
             let reason = "embeddings are rounded on the CPU only";
             return refused("storage", Some(reason.to_owned()));
         }
-        if resolved.config().optimizer == Optimizer::Adagrad {
+        if resolved.config().optimizer != Optimizer::RowAdagrad {
             let reason = "a GPU supports only row_adagrad";
             return refused("optimizer", Some(reason.to_owned()));
         }

@@ -96,8 +96,8 @@ impl NewRows {
             if self.storage == EmbeddingFormat::Bf16 {
                 StochasticRounding::new(seed).round(0, &mut data.embeddings[first..]);
             }
-            let accumulators = data.optimizer.accumulators(data.dim);
-            data.adagrad.resize(data.adagrad.len() + accumulators, 0.0);
+            let width = data.optimizer.state_width(data.dim);
+            data.state.resize(data.state.len() + width, 0.0);
             data.rows += 1;
         }
     }

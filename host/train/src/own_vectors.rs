@@ -85,7 +85,7 @@ impl OwnVectors {
         self.types.values().map(event).collect()
     }
 
-    /// Overwrites the rows of a partition that have a vector, and resets their accumulators.
+    /// Overwrites the rows of a partition that have a vector, and resets the state of their optimizer.
     ///
     /// # Errors
     /// When the file can no longer be read.
@@ -180,13 +180,13 @@ impl TypeVectors {
             .map(|(&row, offset)| (row, offset))
             .collect();
         taken.sort_unstable();
-        let accumulators = data.optimizer.accumulators(data.dim);
+        let width = data.optimizer.state_width(data.dim);
         let mut offsets = taken.iter().map(|&(_, offset)| offset as usize);
         let mut wanted = taken.iter().map(|&(row, _)| u64::from(row));
         self.file.visit_rows(&mut wanted, &mut |_, vector| {
             if let Some(offset) = offsets.next() {
                 data.embeddings[offset * data.dim..][..data.dim].copy_from_slice(vector);
-                data.adagrad[offset * accumulators..][..accumulators].fill(0.0);
+                data.state[offset * width..][..width].fill(0.0);
             }
         })?;
         Ok(())

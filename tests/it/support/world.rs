@@ -251,7 +251,8 @@ impl Maker {
             key("storage = \"bf16\"".to_owned());
         }
         if self.later.once_in(3) {
-            key("optimizer = \"adagrad\"".to_owned());
+            let optimizer = self.later.pick(&["adagrad", "adam"]);
+            key(format!("optimizer = {optimizer:?}"));
         }
         if self.later.once_in(3) {
             key("lr_schedule.warmup_epochs = 0.7".to_owned());

@@ -137,7 +137,7 @@ fn compare(found: &Ran, expected: &Ran) {
     for (found, expected) in found.partitions.iter().zip(&expected.partitions) {
         for (found, expected) in [
             (&found.embeddings, &expected.embeddings),
-            (&found.adagrad, &expected.adagrad),
+            (&found.state, &expected.state),
         ] {
             assert_eq!(found.len(), expected.len());
             for (&found, &expected) in found.iter().zip(expected) {
@@ -207,7 +207,7 @@ fn planning_ahead_changes_nothing() {
     assert_eq!(within.losses, beside.losses);
     for (within, beside) in within.partitions.iter().zip(&beside.partitions) {
         assert_eq!(within.embeddings, beside.embeddings);
-        assert_eq!(within.adagrad, beside.adagrad);
+        assert_eq!(within.state, beside.state);
     }
 }
 

@@ -279,7 +279,7 @@ fn bytes(config: &Config) -> Vec<(Vec<f32>, Vec<f32>)> {
             .read_partition("place", partition)
             .expect("a file");
         let data = data.expect("a partition");
-        (data.embeddings.to_vec(), data.adagrad.to_vec())
+        (data.embeddings.to_vec(), data.state.to_vec())
     };
     (0..4).map(read).collect()
 }

@@ -453,7 +453,7 @@ proptest! {
         let ((found, ..), (expected, ..)) = (numbers(&config), numbers(&whole));
         for (found, expected) in [
             (&found.embeddings, &expected.embeddings),
-            (&found.adagrad, &expected.adagrad),
+            (&found.state, &expected.state),
         ] {
             let same = |(a, b): (&f32, &f32)| (a - b).abs() <= 1e-5 * b.abs().max(1e-3);
             prop_assert!(found.iter().zip(expected.iter()).all(same));

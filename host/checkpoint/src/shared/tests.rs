@@ -13,7 +13,7 @@ fn rows(value: f32) -> PartitionRows<'static> {
         dim: 3,
         embeddings: fill,
         optimizer: Default::default(),
-        adagrad: fill,
+        state: fill,
         rounding: None,
     }
 }

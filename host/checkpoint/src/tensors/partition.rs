@@ -18,13 +18,38 @@ pub(crate) const EMBEDDINGS: &str = "embeddings";
 pub(crate) const ROW_ADAGRAD: &str = "row_adagrad";
 /// Name of the tensor with one Adagrad accumulator per value.
 const ADAGRAD: &str = "adagrad";
+/// Name of the tensor with Adam's averages and number of updates of each row.
+const ADAM: &str = "adam";
 
-/// Returns the name of the accumulator tensor of an optimizer.
-const fn accumulators_of(optimizer: Optimizer) -> &'static str {
+/// Returns the name of the tensor with an optimizer's state.
+const fn state_name(optimizer: Optimizer) -> &'static str {
     match optimizer {
         Optimizer::RowAdagrad => ROW_ADAGRAD,
         Optimizer::Adagrad => ADAGRAD,
+        Optimizer::Adam => ADAM,
     }
+}
+
+/// Returns the shape of the tensor with an optimizer's state.
+fn state_shape(optimizer: Optimizer, rows: usize, dim: usize) -> Vec<usize> {
+    match optimizer {
+        Optimizer::RowAdagrad => vec![rows],
+        Optimizer::Adagrad | Optimizer::Adam => vec![rows, optimizer.state_width(dim)],
+    }
+}
+
+/// Estimates the sums of squared gradients of a row from Adam's state of it.
+fn sums_of_adam(state: &[f32], dim: usize) -> impl Iterator<Item = f32> {
+    let updates = state.last().copied().unwrap_or_default();
+    // An average that began with zero has the weight 1 - 0.999^n.
+    let weight = 1.0 - 0.999_f64.powf(f64::from(updates));
+    let factor = match updates > 0.0 {
+        true => (f64::from(updates) / weight) as f32,
+        false => 0.0,
+    };
+    state[dim..2 * dim]
+        .iter()
+        .map(move |square| square * factor)
 }
 
 /// Partition of an entity type.
@@ -36,10 +61,10 @@ pub struct PartitionData {
     pub dim: usize,
     /// Embeddings, `[rows, dim]`.
     pub embeddings: Vec<f32>,
-    /// Optimizer that the accumulators belong to.
+    /// Optimizer that the state belongs to.
     pub optimizer: Optimizer,
-    /// Accumulators, `[rows]` or `[rows, dim]`, depending on the optimizer.
-    pub adagrad: Vec<f32>,
+    /// State of the optimizer, [`Optimizer::state_width`] numbers per row.
+    pub state: Vec<f32>,
 }
 
 /// Location of a partition's values in its file, little-endian.
@@ -55,10 +80,10 @@ pub struct EmbeddingLocation {
     pub storage: EmbeddingFormat,
     /// Byte offset of the embeddings, `[rows, dim]`.
     pub embeddings: u64,
-    /// Optimizer that the accumulators belong to.
+    /// Optimizer that the state belongs to.
     pub optimizer: Optimizer,
-    /// Byte offset of the accumulators, `f32`: `[rows]` or `[rows, dim]`, depending on the optimizer.
-    pub adagrad: u64,
+    /// Byte offset of the optimizer's state, `f32`, [`Optimizer::state_width`] numbers per row.
+    pub state: u64,
 }
 
 impl EmbeddingLocation {
@@ -82,7 +107,7 @@ impl EmbeddingLocation {
             storage: form.storage,
             embeddings: first(EMBEDDINGS),
             optimizer: form.optimizer,
-            adagrad: first(accumulators_of(form.optimizer)),
+            state: first(state_name(form.optimizer)),
         })
     }
 }
@@ -101,22 +126,22 @@ impl PartitionHeader {
         let find = |name| header.iter().find(|tensor| tensor.name == name);
         let state = Optimizer::ALL
             .into_iter()
-            .find_map(|optimizer| Some((optimizer, find(accumulators_of(optimizer))?)));
-        let (Some(embeddings), Some((optimizer, accumulators)), 2) =
+            .find_map(|optimizer| Some((optimizer, find(state_name(optimizer))?)));
+        let (Some(embeddings), Some((optimizer, state_entry)), 2) =
             (find(EMBEDDINGS), state, header.len())
         else {
             return Err(damaged("it does not have the tensors of a partition"));
         };
-        let (&[rows, dim], EmbeddingFormat::F32) = (&embeddings.shape[..], accumulators.storage)
+        let (&[rows, dim], EmbeddingFormat::F32) = (&embeddings.shape[..], state_entry.storage)
         else {
             return Err(damaged("it does not have the tensors of a partition"));
         };
-        let (fits, what) = match optimizer {
-            Optimizer::RowAdagrad => (accumulators.shape == [rows], "row"),
-            Optimizer::Adagrad => (accumulators.shape == [rows, dim], "number"),
-        };
-        if !fits {
-            let what = format!("it does not have one accumulator per {what}");
+        if state_entry.shape != state_shape(optimizer, rows, dim) {
+            let what = format!(
+                "its tensor `{}` does not have {} numbers per row",
+                state_name(optimizer),
+                optimizer.state_width(dim)
+            );
             return Err(damaged(&what));
         }
         Ok(Self {
@@ -137,10 +162,10 @@ pub struct PartitionRows<'a> {
     pub dim: usize,
     /// Copies embeddings, `dim` values per row.
     pub embeddings: CopyRows<'a>,
-    /// Optimizer that the accumulators belong to.
+    /// Optimizer that the state belongs to.
     pub optimizer: Optimizer,
-    /// Copies accumulators; their number per row depends on the optimizer.
-    pub adagrad: CopyRows<'a>,
+    /// Copies the optimizer's state, [`Optimizer::state_width`] numbers per row.
+    pub state: CopyRows<'a>,
     /// Rounding of embeddings to bfloat16; `None` to store `f32`.
     pub rounding: Option<StochasticRounding>,
 }
@@ -164,48 +189,57 @@ impl PartitionRows<'_> {
         metadata: &[(&str, String)],
     ) -> Result<(), FileError> {
         let (rows, dim) = (self.rows, self.dim);
-        let (all, width) = ([rows, dim], self.optimizer.accumulators(dim));
-        let of_state = match self.optimizer {
-            Optimizer::RowAdagrad => &all[..1],
-            Optimizer::Adagrad => &all[..],
-        };
-        let name = accumulators_of(self.optimizer);
-        let accumulators = (name, EmbeddingFormat::F32, of_state);
+        let (all, width) = ([rows, dim], self.optimizer.state_width(dim));
+        let of_state = state_shape(self.optimizer, rows, dim);
+        let name = state_name(self.optimizer);
+        let state = (name, EmbeddingFormat::F32, &of_state[..]);
         let Some(rounding) = self.rounding else {
-            let shapes = [(EMBEDDINGS, EmbeddingFormat::F32, &all[..]), accumulators];
+            let shapes = [(EMBEDDINGS, EmbeddingFormat::F32, &all[..]), state];
             put_header(out, &shapes, metadata)?;
             put_rows(out, rows, dim, self.embeddings)?;
-            return put_rows(out, rows, width, self.adagrad);
+            return put_rows(out, rows, width, self.state);
         };
         // The wider tensor comes first, so that every value is aligned to its size.
-        let shapes = [accumulators, (EMBEDDINGS, EmbeddingFormat::Bf16, &all[..])];
+        let shapes = [state, (EMBEDDINGS, EmbeddingFormat::Bf16, &all[..])];
         put_header(out, &shapes, metadata)?;
-        put_rows(out, rows, width, self.adagrad)?;
+        put_rows(out, rows, width, self.state)?;
         put_rounded(out, rows, dim, self.embeddings, rounding)
     }
 }
 
 impl PartitionData {
-    /// Converts the accumulators to another optimizer. The accumulator of a row becomes the mean of those of its
-    /// values, as in row-Adagrad; in the other direction, each value gets the accumulator of its row.
+    /// Converts the state to another optimizer. The accumulator of a row becomes the mean of those of its values, as in
+    /// row-Adagrad; in the other direction, each value gets the accumulator of its row. Adam's averages of squares,
+    /// times the number of updates, become Adagrad's sums; Adam itself begins anew, since a sum does not tell of how
+    /// many updates.
     pub fn convert(&mut self, optimizer: Optimizer) {
         if self.optimizer == optimizer {
             return;
         }
-        self.optimizer = optimizer;
         let dim = self.dim;
-        self.adagrad = match optimizer {
-            Optimizer::RowAdagrad => {
-                let rows = self.adagrad.chunks_exact(dim.max(1));
-                let means = rows.map(|row| row.iter().sum::<f32>() / dim as f32);
-                means.collect()
+        if optimizer == Optimizer::Adam {
+            self.state = vec![0.0; self.rows * optimizer.state_width(dim)];
+        } else {
+            if self.optimizer == Optimizer::Adam {
+                let rows = self.state.chunks_exact(Optimizer::Adam.state_width(dim));
+                self.state = rows.flat_map(|row| sums_of_adam(row, dim)).collect();
+                self.optimizer = Optimizer::Adagrad;
             }
-            Optimizer::Adagrad => {
-                let sums = self.adagrad.iter();
-                let repeated = sums.flat_map(|&sum| std::iter::repeat_n(sum, dim));
-                repeated.collect()
+            match (self.optimizer, optimizer) {
+                (Optimizer::Adagrad, Optimizer::RowAdagrad) => {
+                    let rows = self.state.chunks_exact(dim.max(1));
+                    let means = rows.map(|row| row.iter().sum::<f32>() / dim as f32);
+                    self.state = means.collect();
+                }
+                (Optimizer::RowAdagrad, Optimizer::Adagrad) => {
+                    let sums = self.state.iter();
+                    let repeated = sums.flat_map(|&sum| std::iter::repeat_n(sum, dim));
+                    self.state = repeated.collect();
+                }
+                _ => {}
             }
-        };
+        }
+        self.optimizer = optimizer;
     }
 
     /// Reads and verifies a partition's file without keeping its values.
@@ -252,7 +286,7 @@ impl PartitionData {
         for tensor in &header {
             let values = match tensor.name == EMBEDDINGS {
                 true => &mut self.embeddings,
-                false => &mut self.adagrad,
+                false => &mut self.state,
             };
             reader.numbers(tensor.storage, tensor.shape.iter().product(), values)?;
         }

@@ -138,7 +138,7 @@ fn what_is_written_during_a_commit_belongs_to_the_next() {
         dim: 4,
         embeddings: &|first, out| out.copy_from_slice(&late.embeddings[4 * first..][..out.len()]),
         optimizer: Default::default(),
-        adagrad: &|first, out| out.copy_from_slice(&late.adagrad[first..][..out.len()]),
+        state: &|first, out| out.copy_from_slice(&late.state[first..][..out.len()]),
         rounding: None,
     };
     checkpoint

@@ -326,7 +326,7 @@ fn write(trainer: &SharedCheckpoint, partition: u32, version: u64, value: f32) -
         dim: 3,
         embeddings: &fill,
         optimizer: Default::default(),
-        adagrad: &fill,
+        state: &fill,
         rounding: None,
     };
     trainer

@@ -72,7 +72,7 @@ fn keep(files: &SharedCheckpoint, partition: u32, value: f32) -> (PartitionFile,
         dim: 10,
         embeddings: &fill,
         optimizer: Default::default(),
-        adagrad: &fill,
+        state: &fill,
         rounding: None,
     };
     files.keep_partition("e", partition, 1, &rows).unwrap()

@@ -29,7 +29,7 @@ impl Validator<'_> {
             let message = format!("must be 0 if `execution.device` is {device}");
             self.report([top("relation_prediction"), key()], message);
         }
-        if self.config.optimizer == Optimizer::Adagrad {
+        if self.config.optimizer != Optimizer::RowAdagrad {
             let message = format!(
                 "must be `row_adagrad` if `execution.device` is {device}, which supports no other optimizer"
             );

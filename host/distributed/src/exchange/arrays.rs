@@ -60,7 +60,7 @@ impl SharedArrays {
             ArrayId::Tensor(tensor, ArrayPart::Values) => &self.params.tensors()[tensor].values,
             ArrayId::Tensor(tensor, ArrayPart::Adagrad) => &self.params.tensors()[tensor].adagrad,
             ArrayId::Table(table, ArrayPart::Values) => &self.tables[table].embeddings,
-            ArrayId::Table(table, ArrayPart::Adagrad) => &self.tables[table].adagrad,
+            ArrayId::Table(table, ArrayPart::Adagrad) => &self.tables[table].state,
         }
     }
 

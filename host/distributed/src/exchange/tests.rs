@@ -203,7 +203,7 @@ impl Trainer {
     fn rows(&self) -> impl Iterator<Item = &SharedRows> {
         let tensors = self.params.tensors().iter();
         let tensors = tensors.flat_map(|tensor| [&tensor.values, &tensor.adagrad]);
-        tensors.chain([&self.table.embeddings, &self.table.adagrad])
+        tensors.chain([&self.table.embeddings, &self.table.state])
     }
 
     /// Adds 1 to all numbers of `times` rows of every array, as a worker does.

@@ -10,7 +10,8 @@ use pbg_rows::shared_rows::SharedRows;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 
-/// Returns the rows before one step, the rows after it, and the accumulators after it; they start at `state`.
+/// Returns the rows before one step, the rows after it, and the state of the optimizer after it, which starts at
+/// `state`.
 fn stepped(spec: &ModelSpec, state: impl Fn(usize) -> (Optimizer, Vec<f32>)) -> [Vec<f32>; 3] {
     let mut twin = Twin::new(spec.clone(), true, 9);
     for table in &mut twin.tables {
@@ -36,7 +37,7 @@ fn stepped(spec: &ModelSpec, state: impl Fn(usize) -> (Optimizer, Vec<f32>)) -> 
         .train(&job, native(LossKind::Softmax).as_mut())
         .expect("a step");
     let table = &twin.tables[0];
-    [before, numbers(&table.embeddings), numbers(&table.adagrad)]
+    [before, numbers(&table.embeddings), numbers(&table.state)]
 }
 
 #[test]
@@ -69,4 +70,61 @@ fn adagrad_remembers_every_number_and_row_adagrad_every_row() {
             near(after[i], before[i] - 0.1 * g / (0.5 + mean).sqrt());
         }
     }
+}
+
+/// The second update of some rows and the first of others, beside the definition of Adam.
+#[test]
+fn adam_averages_what_each_row_has_seen() {
+    let base = spec(true, true, Operator::Diagonal, Comparator::Dot);
+    let [before, after, _] = stepped(&base, |rows| {
+        (Optimizer::RowAdagrad, vec![ACCUMULATED; rows])
+    });
+    let gradient: Vec<f32> = before.iter().zip(&after).map(|(b, a)| b - a).collect();
+    let spec = ModelSpec { lr: 0.01, ..base };
+    let (width, earlier) = (2 * DIMENSION + 1, 0.3_f32);
+    let [before, after, states] = stepped(&spec, |rows| {
+        let mut state = vec![0.0; rows * width];
+        for row in state.chunks_mut(width).step_by(2) {
+            row[..DIMENSION].fill(0.1 * earlier);
+            row[DIMENSION..2 * DIMENSION].fill(0.001 * earlier * earlier);
+            row[2 * DIMENSION] = 1.0;
+        }
+        (Optimizer::Adam, state)
+    });
+    let mut trained = 0;
+    for (row, state) in states.chunks(width).enumerate() {
+        let gradients = &gradient[row * DIMENSION..][..DIMENSION];
+        let updates = i32::from(row % 2 == 0);
+        if gradients.iter().all(|&g| g == 0.0) {
+            assert_eq!(state[2 * DIMENSION], updates as f32);
+            continue;
+        }
+        trained += 1;
+        let updates = updates + 1;
+        assert_eq!(state[2 * DIMENSION], updates as f32);
+        for (i, &g) in gradients.iter().enumerate() {
+            let (mut mean, mut square) = (0.0, 0.0);
+            let seen = [f64::from(earlier), f64::from(g)];
+            for g in &seen[2 - updates as usize..] {
+                mean = 0.9 * mean + 0.1 * g;
+                square = 0.999 * square + 0.001 * g * g;
+            }
+            let (fair_mean, fair_square) = (
+                mean / (1.0 - 0.9_f64.powi(updates)),
+                square / (1.0 - 0.999_f64.powi(updates)),
+            );
+            let at = row * DIMENSION + i;
+            let expected = f64::from(before[at]) - 0.01 * fair_mean / (fair_square.sqrt() + 1e-8);
+            // The gradient is known to about three digits, and only its sign counts in a first update.
+            if g.abs() > 1e-3 {
+                let apart = (f64::from(after[at]) - expected).abs();
+                assert!(apart < 5e-5, "row {row}: {} {expected}", after[at]);
+                let near = |found: f32, expected: f64| {
+                    (f64::from(found) - expected).abs() < 2e-2 * expected.abs()
+                };
+                assert!(near(state[i], mean) && near(state[DIMENSION + i], square));
+            }
+        }
+    }
+    assert!(trained > 2, "{trained}");
 }

@@ -102,9 +102,9 @@ fn batches(
         numbers.resize(first + table.embeddings.rows() * DIMENSION, 0.0);
         table.embeddings.read_rows(0, &mut numbers[first..]);
         let first = numbers.len();
-        let sums = table.adagrad.rows() * table.adagrad.width();
+        let sums = table.state.rows() * table.state.width();
         numbers.resize(first + sums, 0.0);
-        table.adagrad.read_rows(0, &mut numbers[first..]);
+        table.state.read_rows(0, &mut numbers[first..]);
     }
     for tensor in params.tensors() {
         numbers.extend(tensor.to_vec());

@@ -323,7 +323,7 @@ def _write_entities(
 
     all_names, start = model._names(ours, name).to_pylist(), 0
     for number, place in enumerate(ours.places(name)):
-        path, rows, _, _, (offset, width) = place
+        path, rows, dimension, _, (offset, width) = place
         part = all_names[start : start + rows]
         (entities / f"entity_names_{name}_{number}.json").write_text(json.dumps(part))
         (entities / f"entity_count_{name}_{number}.txt").write_text(f"{rows}\n")
@@ -331,11 +331,21 @@ def _write_entities(
         sums = np.zeros(0, "<f4")
         if rows > 0:
             # PBG accumulates the mean of a row's squared gradients.
-            sums = np.memmap(path, "<f4", "r", offset, shape=(rows, width)).mean(axis=1)
+            state = np.memmap(path, "<f4", "r", offset, shape=(rows, width))
+            sums = _sums_of_adam(state) if width > max(dimension, 1) else state.mean(axis=1)
         with h5py.File(checkpoint / f"embeddings_{name}_{number}.v{version}.h5", "w") as file:
             file.attrs["format_version"] = 1
             file.create_dataset("embeddings", data=partition_at(place).rows)
             _write_state(file, [sums], model.config["lr"], rows=True)
+
+
+def _sums_of_adam(state: Floats) -> Floats:
+    """Estimates row-Adagrad's sums from Adam's state: averages of gradients and of their squares, and a count."""
+    dimension = state.shape[1] // 2
+    updates = state[:, -1].astype(np.float64)
+    weight = np.where(updates > 0, 1 - 0.999**updates, 1)
+    means: Floats = state[:, dimension : 2 * dimension].mean(axis=1) * updates / weight
+    return means.astype("<f4")
 
 
 def _write_model(model: Model, ours: Version, checkpoint: Path, version: int) -> None:

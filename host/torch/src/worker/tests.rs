@@ -147,7 +147,7 @@ fn trained(
     worker.download(&params).expect("room");
     for table in &tables {
         table.download().expect("room");
-        for rows in [&table.embeddings, &table.adagrad] {
+        for rows in [&table.embeddings, &table.state] {
             let start = numbers.len();
             numbers.resize(start + rows.rows() * rows.width(), 0.0);
             rows.read_rows(0, &mut numbers[start..]);

@@ -60,7 +60,7 @@ fn table(config: &Config, entity_type: &str) -> (Vec<f32>, Vec<f32>) {
     let checkpoint = ReadCheckpoint::open(Path::new(&config.checkpoint_path)).expect("a model");
     let data = checkpoint.read_partition(entity_type, 0).expect("a file");
     let data = data.expect("a partition");
-    (data.embeddings.to_vec(), data.adagrad.to_vec())
+    (data.embeddings.to_vec(), data.state.to_vec())
 }
 
 fn is_finished(outcome: &Result<RunOutcome, RunError>) -> bool {

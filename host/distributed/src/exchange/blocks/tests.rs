@@ -56,7 +56,7 @@ fn rows_of_a_table_are_found_by_their_adagrad_sums_and_all_by_a_thorough_look() 
     let block = blocks.last().unwrap();
     let mut seen = block.read(&arrays);
     table.embeddings.add_to_row(7, 1.0, &[0.5; 4]);
-    table.adagrad.add_to_row(7, 1.0, &[2.0]);
+    table.state.add_to_row(7, 1.0, &[2.0]);
     table.embeddings.add_to_row(9, 1.0, &[0.25; 4]);
     let quick = block.changed(&arrays, &seen, false);
     let rows = |changed: &[ChangedRow]| changed.iter().map(|c| c.row).collect::<Vec<_>>();
