@@ -38,6 +38,7 @@ fn spec() -> ModelSpec {
             name: "e".to_owned(),
             dimension: DIMENSION,
             featurized: false,
+            frozen: false,
         }],
         relations: vec![RelationSpec {
             lhs: 0,

@@ -33,6 +33,7 @@ pub fn spec(dynamic: bool, shared: bool, operator: Operator, comparator: Compara
         name: name.to_owned(),
         dimension: DIMENSION,
         featurized: false,
+        frozen: false,
     };
     let relation = RelationSpec {
         lhs: 0,

@@ -137,6 +137,7 @@ fn spec(dynamic: bool, dimension: usize, operator: Operator, comparator: Compara
             name: "entity".to_owned(),
             dimension,
             featurized: false,
+            frozen: false,
         }],
         relations: vec![relation; if dynamic { 1 } else { RELATIONS }],
         dynamic_relations: dynamic.then_some(RELATIONS),

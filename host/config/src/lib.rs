@@ -106,7 +106,7 @@ pub struct Config {
     #[serde(default)]
     #[schemars(extend("exclusiveMinimum" = 0, "x-unset" = "no limit"))]
     pub max_norm: Option<f32>,
-    /// Whether a learned vector per entity type is added to all embeddings of that type.
+    /// Whether a learned vector per entity type is added to all embeddings of that type, unless the type is frozen.
     /// Not possible with dynamic relations.
     #[serde(default)]
     #[schemars(extend("x-unset" = "`true`; `false` with dynamic relations", "x-rule" = "not `true` with dynamic relations"))]

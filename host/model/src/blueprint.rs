@@ -140,6 +140,7 @@ fn model_spec(config: &Config, dataset: &Dataset, layout: &Layout) -> Result<Mod
         name: t.name.clone(),
         dimension: t.dimension,
         featurized: config.entities[&t.name].featurized,
+        frozen: t.frozen,
     });
     let operators = operators(config)?;
     let entries: Vec<&RelationConfig> = match config.dynamic_relations {

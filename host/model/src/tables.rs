@@ -2,7 +2,7 @@
 
 use pbg_checkpoint::{PartitionData, PartitionRows};
 use pbg_core::bfloat16::StochasticRounding;
-use pbg_core::model::{EmbeddingFormat, Optimizer};
+use pbg_core::model::EmbeddingFormat;
 use pbg_gemm::pages;
 use pbg_rows::shared_rows::SharedRows;
 use pbg_rows::table::{FeatureBags, Table};

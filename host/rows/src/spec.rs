@@ -16,6 +16,8 @@ pub struct EntitySpec {
     pub dimension: usize,
     /// Whether an entity's embedding is the mean of its features' rows.
     pub featurized: bool,
+    /// Whether training leaves the embeddings as they are. Such a type has no global embedding, which would move them.
+    pub frozen: bool,
 }
 
 /// A relation type; with dynamic relations, the template of all relation types.

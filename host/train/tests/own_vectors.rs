@@ -220,6 +220,15 @@ fn frozen_embeddings_keep_their_bytes_while_others_are_trained() {
     for (name, expected) in films(0..FILMS - 10) {
         assert_eq!(bits(&trained[&name]), bits(&expected), "{name}");
     }
+    // Nothing is added to them either, as to the embeddings of other types.
+    let checkpoint = ReadCheckpoint::open(&studio.path("model")).unwrap();
+    let parameters = checkpoint.model().unwrap();
+    let named = |prefix: &str| {
+        parameters
+            .iter()
+            .any(|tensor| tensor.name.starts_with(prefix))
+    };
+    assert!(named("entities/person/global_embedding") && !named("entities/film/"));
     let after = studio.trained("person");
     assert!(people.iter().all(|(name, before)| after[name] != *before));
 
@@ -313,6 +322,12 @@ fn wrong_vectors_are_refused_before_anything_is_written() {
     studio.forget_names();
     studio
         .refuses(&["it has 20 vectors without names, but the entity type `film` has 60 entities"]);
+    studio.give(&films(100..130));
+    studio.refuses(&[
+        "films.npy",
+        "none of its names is that of an entity of type `film`",
+        "such as `film100`, the dataset such as `film",
+    ]);
     studio.give(&films(0..20));
     fs::write(studio.path("films.txt"), "film1\nfilm2\n").unwrap();
     studio.refuses(&["films.txt: it has 2 names, but", "films.npy has 20 vectors"]);

@@ -32,6 +32,7 @@ fn spec() -> ModelSpec {
         name: "e".to_owned(),
         dimension: DIMENSION,
         featurized: false,
+        frozen: false,
     };
     let relation = RelationSpec {
         lhs: 0,

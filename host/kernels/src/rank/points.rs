@@ -119,6 +119,7 @@ mod tests {
             name: "e".to_owned(),
             dimension: 4,
             featurized: false,
+            frozen: false,
         };
         ModelSpec {
             entities: vec![entity],

@@ -32,6 +32,7 @@ fn spec(operator: Operator, is_dynamic: bool) -> ModelSpec {
             name: "thing".to_owned(),
             dimension: DIMENSION,
             featurized: false,
+            frozen: false,
         }],
         relations: vec![RelationSpec {
             lhs: 0,

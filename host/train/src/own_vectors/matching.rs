@@ -20,13 +20,47 @@ pub(super) const MATCHING_BYTES: u64 = 3 * PART_BYTES as u64;
 /// Returns the row of `file` for each row of the tables of a type, in global order.
 ///
 /// # Errors
-/// When a name of the dataset occurs twice in the file, or something cannot be read.
+/// When a name of the dataset occurs twice in the file, no name occurs in both, or something cannot be read.
 pub(super) fn by_name(
     file: &VectorFile,
     dataset: &Dataset,
     layout: &TypeLayout,
 ) -> Result<Vec<u32>, RunError> {
-    in_parts(file, dataset, layout, PART_BYTES)
+    let rows = in_parts(file, dataset, layout, PART_BYTES)?;
+    if rows.iter().all(|&row| row == NO_VECTOR) {
+        return Err(no_match(file, dataset, layout)?.into());
+    }
+    Ok(rows)
+}
+
+/// Describes a file whose names are all other names than those of the dataset, with an example of each.
+fn no_match(
+    file: &VectorFile,
+    dataset: &Dataset,
+    layout: &TypeLayout,
+) -> Result<VectorError, RunError> {
+    let keep = |first: &mut Option<String>, name: &str| {
+        let excerpt = || name.chars().take(80).collect::<String>();
+        first.get_or_insert_with(|| excerpt().escape_debug().to_string());
+    };
+    let (mut in_file, mut in_dataset) = (None, None);
+    file.visit_names(&mut |_, name| {
+        keep(&mut in_file, name);
+        Ok(())
+    })?;
+    dataset.visit_rows(&layout.name, &mut |_, _, name| keep(&mut in_dataset, name))?;
+    let shown =
+        |name: Option<String>| name.map_or_else(|| "no names".to_owned(), |n| format!("`{n}`"));
+    Ok(VectorError::content(
+        file.path(),
+        format!(
+            "none of its names is that of an entity of type `{}`: the file has names such as {}, the dataset such as {}; \
+             name its vectors as the edges name the entities",
+            layout.name,
+            shown(in_file),
+            shown(in_dataset)
+        ),
+    ))
 }
 
 fn in_parts(

@@ -105,6 +105,7 @@ impl Case {
                 name: "e".to_owned(),
                 dimension: config.dimension,
                 featurized: false,
+                frozen: false,
             }],
             relations: vec![relation; copies],
             dynamic_relations: config.dynamic_relations.then_some(self.num_relations),
