@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 mod words;
 
-pub(super) use self::words::is_kgx;
 use self::words::{WORDS, plain};
+pub(super) use self::words::{is_kgx, is_kgx_nodes};
 use super::shorten::shorten;
 
 /// Column specification of the user: `lhs,rel,rhs,weight` by position (`-` for a column to ignore), or
@@ -137,7 +137,8 @@ impl ColumnLayout {
             ),
             (None, 2) if relation.is_some() => Self::positions(&[Role::Lhs, Role::Rhs]),
             (None, 2) => Err(
-                "it has 2 columns, so none for relations, and the configuration does not have exactly one relation"
+                "it has 2 columns, so none for relations, and the configuration does not have exactly one relation, which \
+                 its edges would then have: add a column, or leave one relation in `relations`"
                     .to_owned(),
             ),
             (None, 3) => Self::positions(&[Role::Lhs, Role::Rel, Role::Rhs]),

@@ -18,7 +18,7 @@ use self::header::FirstRecord;
 use self::records::TextRecord;
 use super::ImportError;
 use super::block::{BLOCK_BYTES, EdgeFormat};
-use super::columns::ColumnLayout;
+use super::columns::{ColumnLayout, is_kgx_nodes};
 use super::format::{CommentRule, Comments, Separator, TextFormat};
 use super::inputs::InputPath;
 use super::rdf::{self, RdfSyntax};
@@ -283,6 +283,13 @@ impl Text<'_> {
             let names = header_file::read(path, separator, width)?;
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             return Ok(HeaderSource::File(names, name.into_owned()));
+        }
+        let names: Vec<&str> = first.cells.iter().map(String::as_str).collect();
+        if self.said.text.header.is_none() && self.said.columns.is_none() && is_kgx_nodes(&names) {
+            return Err(self.wrong(
+                "its first line names the columns of nodes (`id` and `category`, as in KGX), not of edges: import the file \
+                 of edges, or use `--header no` if that line is an edge",
+            ));
         }
         let without = title.map_or(HeaderSource::None, HeaderSource::Comment);
         let verdict = match self.said.text.header {

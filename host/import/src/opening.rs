@@ -52,7 +52,8 @@ fn detect(job: &ImportJob<'_>, input: &InputPath) -> Result<DetectedFormat, Impo
     };
     let found = detect::detect(input, said)?;
     if found.layout.rel.is_none() && relation.is_none() {
-        let what = "it has no column of relations, and the configuration does not have exactly one relation";
+        let what = "it has no column of relations, and the configuration does not have exactly one relation, which its \
+                    edges would then have: name the column with `--columns`, or leave one relation in `relations`";
         return Err(ImportError::input(&input.path, what));
     }
     Ok(found)

@@ -32,7 +32,7 @@ impl FileKind {
 }
 
 /// First bytes of unsupported kinds of files, the description, and a program that converts them to text.
-const NOT_READ: [(&[u8], &str, &str); 10] = [
+const NOT_READ: [(&[u8], &str, &str); 13] = [
     (b"\xfd7zXZ\0", "compressed with xz", "xzcat"),
     (b"\x5d\0\0", "compressed with LZMA", "xzcat"),
     (
@@ -45,6 +45,9 @@ const NOT_READ: [(&[u8], &str, &str); 10] = [
     (b"\x1f\x9d", "compressed with compress", "zcat"),
     (b"ARROW1\0\0", "an Arrow file", ""),
     (b"\x93NUMPY", "a NumPy array", ""),
+    (b"<?xml", "XML", ""),
+    (b"<graphml", "GraphML", ""),
+    (b"<rdf:RDF", "RDF/XML", ""),
     (b"\xff\xfe", "UTF-16 text", "iconv -f UTF-16 -t UTF-8"),
     (b"\xfe\xff", "UTF-16 text", "iconv -f UTF-16 -t UTF-8"),
 ];
@@ -143,6 +146,14 @@ fn refuse_by_name(path: &Path, magic: &[u8]) -> Result<(), ImportError> {
         None => return Ok(()),
     };
     let advice = match program {
+        _ if path.extension().is_some_and(|ending| ending == "npz") => {
+            "if it has NumPy arrays, read it in Python with `pbg_host.datasets.read_npz`".to_owned()
+        }
+        _ if magic.starts_with(b"<") => {
+            "read GraphML in Python with `pbg_host.datasets.read_graphml`, and convert RDF/XML to N-Triples, for example \
+             with `rapper -o ntriples`"
+                .to_owned()
+        }
         "" => "save it as Parquet or as text".to_owned(),
         program => {
             let name = path.file_name().unwrap_or_default().to_string_lossy();

@@ -100,6 +100,13 @@ pub(crate) fn is_kgx(header: &[&str]) -> bool {
     has("subject") && has("predicate") && has("object")
 }
 
+/// Returns whether the columns are those of nodes in KGX, or of others with an identifier and a category: such a file
+/// lies beside that of the edges.
+pub(crate) fn is_kgx_nodes(header: &[&str]) -> bool {
+    let has = |name: &str| header.iter().any(|column| column.trim() == name);
+    has("id") && has("category") && !has("subject") && !has("object")
+}
+
 impl Role {
     /// Returns the role of a column of this name, if it is known.
     pub(crate) fn of_name(name: &str) -> Option<Self> {
