@@ -92,6 +92,8 @@ fn candidates(text: &str) -> Result<CandidatesArg, String> {
         .all(|byte| byte.is_ascii_digit());
     match text.parse() {
         _ if text == "all" => Ok(CandidatesArg::Set(CandidateSet::All)),
+        // Standard input.
+        _ if text == "-" => Ok(CandidatesArg::File(PathBuf::from(text))),
         Ok(n) if n > 0 => Ok(CandidatesArg::Set(CandidateSet::Sample(n))),
         _ if is_number => Err("not a positive number".to_owned()),
         // A word is likelier a mistake than the name of a file that is missing.
