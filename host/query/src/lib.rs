@@ -27,6 +27,7 @@ mod without_operators;
 
 pub use calibration::{
     Calibration, CalibrationOptions, ReliabilityBin, ScoreCurve, calibrate, calibration_needs,
+    calibration_path,
 };
 pub use combine::{Combination, Combined, combine, last_versions};
 pub use evaluate::predict::{
@@ -46,5 +47,5 @@ pub use index::{
 pub use query_model::{EntityEmbeddings, NamedEntity, Neighbor, QueryModel};
 pub use served::{
     Named, RefusedQuestion, ServeOptions, ServedAnswer, ServedModel, ServedPartitions,
-    ServedWorker, serve_needs,
+    ServedSearch, ServedWorker, serve_needs,
 };

@@ -22,7 +22,9 @@ use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
 
 use crate::evaluate::calibration_parts::needs_beside_tables;
-use crate::index::{IndexPartition, IndexQueryOptions, IndexWalker, OpenIndex, WalkKind};
+use crate::index::{
+    ExactReason, IndexPartition, IndexQueryOptions, IndexWalker, OpenIndex, WalkKind,
+};
 use crate::without_operators;
 use known_edges::KnownEdges;
 pub use questions::{Named, RefusedQuestion, ServedAnswer};
@@ -66,6 +68,19 @@ pub struct ServedPartitions<'s> {
     parts: Vec<Vec<IndexPartition<'s>>>,
     /// Beam widths of neighbours and of predictions by entity type; `None` if all entities are compared.
     widths: Vec<[Option<u32>; 2]>,
+    /// Reasons why predictions of an entity type do not use the index that there is.
+    reasons: Vec<Option<ExactReason>>,
+}
+
+/// How predictions of an entity type are found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ServedSearch<'s> {
+    /// Name of the type.
+    pub entity_type: &'s str,
+    /// Beam width of walks in the index; `None` if all entities are compared.
+    pub width: Option<u32>,
+    /// Reason why the index that there is is not used.
+    pub reason: Option<ExactReason>,
 }
 
 /// Buffers of a thread that answers questions of a served model.
@@ -174,10 +189,11 @@ impl<'a> ServedModel<'a> {
     /// When the index lacks an entity type or is damaged.
     pub fn partitions(&'a self) -> Result<ServedPartitions<'a>, RunError> {
         let types = &self.trained.blueprint.layout.types;
-        let (mut parts, mut widths) = (Vec::new(), Vec::new());
+        let (mut parts, mut widths, mut reasons) = (Vec::new(), Vec::new(), Vec::new());
         for (of, layout) in types.iter().enumerate() {
             let (Some(index), Some(with)) = (&self.index, self.with) else {
                 widths.push([None, None]);
+                reasons.push(None);
                 continue;
             };
             let open = |p: u32| {
@@ -193,14 +209,20 @@ impl<'a> ServedModel<'a> {
                 let width = index.width(&layout.name, kind, with)?;
                 // Without the embeddings in memory, comparing all entities would read them all for each question.
                 let is_used = width.is_used(with) || self.tables.is_none();
-                Ok::<_, RunError>(is_used.then_some(width.width))
+                Ok::<_, RunError>(match is_used {
+                    true => (Some(width.width), None),
+                    false => (None, Some(ExactReason::LowRecall(width))),
+                })
             };
-            widths.push([width(WalkKind::Neighbors)?, width(WalkKind::Predictions)?]);
+            let (predictions, reason) = width(WalkKind::Predictions)?;
+            widths.push([width(WalkKind::Neighbors)?.0, predictions]);
+            reasons.push(reason);
         }
         Ok(ServedPartitions {
             model: self,
             parts,
             widths,
+            reasons,
         })
     }
 

@@ -104,13 +104,16 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             "everybody who reaches {address} can ask this model: there is no password and no encryption"
         ));
     }
-    for (entity_type, width) in partitions.widths() {
-        let how = match width {
-            Some(width) => format!("by the index, with width {width}"),
-            None => "by comparing all entities".to_owned(),
+    for search in partitions.searches() {
+        let how = match (search.width, search.reason) {
+            (Some(width), _) => format!("found by the index, with width {width}"),
+            // The reason begins with the word "exact".
+            (None, Some(reason)) => reason.to_string(),
+            (None, None) => "found by comparing all entities".to_owned(),
         };
         terminal.print_line(format_args!(
-            "answers of type {entity_type} are found {how}"
+            "answers of type {} are {how}",
+            search.entity_type
         ));
     }
     let place = if model.is_in_memory() {

@@ -7,7 +7,7 @@ use pbg_kernels::step::BatchRelations;
 use pbg_model::error::RunError;
 use pbg_rows::table::Table;
 
-use super::{ServedPartitions, ServedWorker};
+use super::{ServedPartitions, ServedSearch, ServedWorker};
 use crate::evaluate::calibration_parts::{EntityKey, ScoredCandidate, TopK};
 use crate::evaluate::predict::{Question, RelationQuestion};
 use crate::index::IndexWalker;
@@ -72,12 +72,19 @@ impl<'s> ServedPartitions<'s> {
         self.model.worker()
     }
 
-    /// Returns the beam widths of predictions by entity type; `None` where all entities are compared.
+    /// Returns how predictions of each entity type are found.
     #[must_use]
-    pub fn widths(&self) -> Vec<(&'s str, Option<u32>)> {
+    pub fn searches(&self) -> Vec<ServedSearch<'s>> {
         let types = self.model.trained.blueprint.layout.types.iter();
-        let widths = self.widths.iter().map(|[_, predictions]| *predictions);
-        types.map(|of| of.name.as_str()).zip(widths).collect()
+        let found = self.widths.iter().zip(&self.reasons);
+        types
+            .zip(found)
+            .map(|(of, (&[_, width], &reason))| ServedSearch {
+                entity_type: &of.name,
+                width,
+                reason,
+            })
+            .collect()
     }
 
     /// Returns the score of an edge, as `QueryModel::score` does.
