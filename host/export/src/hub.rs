@@ -30,6 +30,8 @@ pub struct HubContents {
     pub run: RunInfo,
     /// Text of the card, which begins with [`CARD_BEGINNING`].
     pub card: String,
+    /// Files that belong to the checkpoint and are not in its manifest: name and content.
+    pub beside: Vec<(String, Vec<u8>)>,
     /// Whether an earlier export is replaced.
     pub overwrite: bool,
 }
@@ -60,6 +62,10 @@ pub fn write(
     dataset.write_names(&names)?;
     checkpoint.publish_as(out, contents.run)?;
     let mut written = vec![out.join(CARD), out.join(MANIFEST)];
+    for (name, content) in contents.beside {
+        files::replace(&out.join(&name), &content)?;
+        written.push(out.join(name));
+    }
     let of_model = checkpoint.manifest().files.keys();
     written.extend(of_model.map(|name| out.join(name)));
     let of_names = Dataset::open(&names)?;

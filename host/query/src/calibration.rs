@@ -85,7 +85,7 @@ impl Calibration {
     /// # Errors
     /// When it is damaged.
     pub fn find(folder: &Path) -> Result<Option<Self>, RunError> {
-        let path = path_in(folder);
+        let path = calibration_path(folder);
         if !path.exists() {
             return Ok(None);
         }
@@ -104,7 +104,8 @@ impl Calibration {
     pub fn of(resolved: &ResolvedConfig) -> Result<Self, RunError> {
         let checkpoint = resolved.version()?;
         let found = Self::find(checkpoint.path())?;
-        let found = found.ok_or_else(|| error(path_in(checkpoint.path()), "there is none"))?;
+        let found =
+            found.ok_or_else(|| error(calibration_path(checkpoint.path()), "there is none"))?;
         let types = &resolved.blueprint().layout.types;
         let partitions = types
             .iter()
@@ -114,7 +115,7 @@ impl Calibration {
                 "it belongs to version {}, since which the model was trained",
                 found.version
             );
-            return Err(error(path_in(checkpoint.path()), &what));
+            return Err(error(calibration_path(checkpoint.path()), &what));
         }
         Ok(found)
     }
@@ -172,14 +173,15 @@ pub fn calibrate(
 }
 
 fn store(trained: &TrainedModel<'_>, calibration: &Calibration) -> Result<(), RunError> {
-    let path = path_in(trained.checkpoint.path());
+    let path = calibration_path(trained.checkpoint.path());
     let bytes = sealed_json::seal(FORMAT, calibration);
     let bytes = bytes.map_err(|e| error(path.clone(), &e.to_string()))?;
     pbg_files::replace(&path, &bytes).map_err(|e| error(path, &e.to_string()))
 }
 
 /// Returns the path of the calibration in the folder of a checkpoint.
-fn path_in(folder: &Path) -> PathBuf {
+#[must_use]
+pub fn calibration_path(folder: &Path) -> PathBuf {
     folder.join("calibration.json")
 }
 

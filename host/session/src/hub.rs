@@ -11,7 +11,9 @@ use pbg_core::event::{Event, RankStats};
 use pbg_core::model::{Comparator, Operator};
 use pbg_dataset::Dataset;
 use pbg_export::hub::{self, HubContents};
+use pbg_files::FileError;
 use pbg_model::{ResolvedConfig, StoredModel, TrainedModel};
+use pbg_query::{Calibration, calibration_path};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -52,9 +54,26 @@ pub fn export_to_hub(
     let contents = HubContents {
         run,
         card: card.text(),
+        beside: calibration_of(resolved, checkpoint.path())?
+            .into_iter()
+            .collect(),
         overwrite,
     };
     Ok(hub::write(model.dataset, checkpoint, contents, out)?)
+}
+
+/// Returns the name and the content of the model's calibration. One of an earlier version is left out, since it does not
+/// belong to these embeddings.
+fn calibration_of(resolved: &ResolvedConfig, folder: &Path) -> Result<Option<(String, Vec<u8>)>> {
+    // A damaged one is an error here.
+    if Calibration::find(folder)?.is_none() || Calibration::of(resolved).is_err() {
+        return Ok(None);
+    }
+    let path = calibration_path(folder);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let content = std::fs::read(&path).map_err(|e| FileError::new("read", &path, e));
+    let content = content.map_err(|error| Failure::new(FailureKind::Io, error))?;
+    Ok(Some((name.into_owned(), content)))
 }
 
 /// Removes from a configuration what belongs to this machine and this run: paths, addresses of other machines, the
