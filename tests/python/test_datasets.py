@@ -137,6 +137,11 @@ def test_ogb(tmp_path: Path, keys: Keys) -> None:
 def test_nothing_to_load(tmp_path: Path) -> None:
     with pytest.raises(pbg_host.DataError, match="contains no dataset 'fb15k'"):
         datasets.load("fb15k", root=tmp_path)
+    (tmp_path / "ogbl_biokg/raw/relations").mkdir(parents=True)
+    with pytest.raises(pbg_host.DataError, match="a folder for each kind of relation"):
+        datasets.load("ogbl-biokg", tmp_path)
+    with pytest.raises(pbg_host.UsageError, match="the name of a dataset, not NoneType"):
+        datasets.load(None, tmp_path)  # type: ignore[arg-type]
     with pytest.raises(pbg_host.UsageError, match="belong together"):
         datasets.load("fb15k", root=tmp_path, url="https://example.org/fb15k.zip")
     write(tmp_path / "train.txt", lines(CODEX))
@@ -233,6 +238,23 @@ def test_graphml(tmp_path: Path, keys: Keys) -> None:
         list(datasets.read_graphml(path, relation="kind"))
     with pytest.raises(pbg_host.DataError, match="weight 'knows', which is not a number"):
         list(datasets.read_graphml(path, weight="relation"))
+    with pytest.raises(pbg_host.DataError, match="there is no such file"):
+        list(datasets.read_graphml(tmp_path / "missing.graphml"))
+
+
+def test_graphml_of_a_multigraph(tmp_path: Path) -> None:
+    edges = [("a", "likes", "b"), ("b", "likes", "c"), ("a", "knows", "b")]
+    graph = networkx.MultiDiGraph()
+    for lhs, rel, rhs in edges:
+        graph.add_edge(lhs, rhs, key=rel)
+    path = tmp_path / "keys.graphml"
+    networkx.write_graphml(graph, path)
+    with pytest.raises(pbg_host.DataError, match="'likes' of an earlier edge.*relation='id'"):
+        list(datasets.read_graphml(path))
+    assert sorted(datasets.read_graphml(path, relation="id")) == sorted(edges)
+    # Numbers are no relations: NetworkX gives them to edges whose keys nobody chose.
+    networkx.write_graphml(networkx.MultiDiGraph([("a", "b"), ("a", "b"), ("b", "c")]), path)
+    assert list(datasets.read_graphml(path)) == [("a", "b"), ("a", "b"), ("b", "c")]
 
 
 def test_networkx_writes_what_is_read(tmp_path: Path, keys: Keys) -> None:
@@ -283,6 +305,8 @@ def test_npz(tmp_path: Path, keys: Keys) -> None:
 
 
 def test_damaged_npz(tmp_path: Path) -> None:
+    with pytest.raises(pbg_host.DataError, match="there is no such file"):
+        list(datasets.read_npz(tmp_path / "missing.npz"))
     path = tmp_path / "edges.npz"
 
     def fails(message: str) -> None:

@@ -19,6 +19,10 @@ RELATIONS = ("relation", "predicate", "label", "type")
 """Attributes of edges that are relations if the caller names none, the first that all edges have."""
 
 
+_MOST_IDS = 100_000
+"""Number of ids that are remembered. Keys of a multigraph repeat early."""
+
+
 def read_graphml(
     path: str | os.PathLike[str], *, relation: str | None = None, weight: str | None = None
 ) -> Iterator[Row]:
@@ -26,12 +30,18 @@ def read_graphml(
 
     `relation` names the attribute of edges that is the relation, and `weight` the one that is the weight. Without
     `relation`, it is the first of `relation`, `predicate`, `label` and `type` that the file declares for edges; if there
-    is none, the edges have no relation. Undirected edges are yielded in the direction in which they are written.
+    is none, the edges have no relation. NetworkX writes the keys of a multigraph as the ids of its edges, which
+    `relation="id"` takes as relations. Undirected edges are yielded in the direction in which they are written.
 
-    Raises `DataError` if the file is not GraphML, or an edge lacks the attribute.
+    Raises `DataError` if the file is missing or not GraphML, an edge lacks the attribute, or edges without relations
+    share ids that are words, so that they may be relations.
     """
     path = Path(path)
-    with _opened(path) as file:
+    try:
+        opened = _opened(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: there is no such file") from None
+    with opened as file:
         yield from _edges(path, file, relation, weight)
 
 
@@ -84,6 +94,7 @@ class _Keys:
         self._weight = weight
         self._names: dict[str, str] = {}
         self._defaults: dict[str, str] = {}
+        self._ids: set[str] = set()
 
     def add(self, key: ElementTree.Element) -> None:
         """Adds a declaration, `<key id="d0" for="edge" attr.name="relation"/>`."""
@@ -100,7 +111,8 @@ class _Keys:
         source, target = edge.get("source"), edge.get("target")
         if source is None or target is None:
             raise DataError(f"{self._path}: edge {number} has no source or no target")
-        values = dict(self._defaults)
+        values = {"id": edge.attrib["id"]} if "id" in edge.attrib else {}
+        values.update(self._defaults)
         for data in edge:
             if _plain(data.tag) == "data":
                 key = data.get("key", "")
@@ -109,6 +121,7 @@ class _Keys:
         if relation is None:
             if weight is not None:
                 raise DataError(f"{self._path}: its edges have no relation; name its attribute with `relation`")
+            self._note_id(edge.get("id", ""), number)
             return source, target
         rel = self._value(values, relation, number)
         if weight is None:
@@ -118,6 +131,18 @@ class _Keys:
             return source, rel, target, float(text)
         except ValueError:
             raise DataError(f"{self._path}: edge {number} has the weight {text!r}, which is not a number") from None
+
+    def _note_id(self, id: str, number: int) -> None:
+        """Refuses the id of an earlier edge, unless it is a number: it may be the key of a multigraph."""
+        if not id or id.isdigit():
+            return
+        if id in self._ids:
+            raise DataError(
+                f"{self._path}: edge {number} has the id {id!r} of an earlier edge, as NetworkX writes the keys of a "
+                "multigraph; if the ids are the relations, pass relation='id'; otherwise make them differ"
+            )
+        if len(self._ids) < _MOST_IDS:
+            self._ids.add(id)
 
     def _usual(self) -> str | None:
         names = self._names.values()

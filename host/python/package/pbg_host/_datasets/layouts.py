@@ -63,6 +63,8 @@ def load(
 
     Raises `DataError` if the folder has none of these layouts or a file is damaged.
     """
+    if not isinstance(name, str):
+        raise UsageError(f"expected the name of a dataset, not {type(name).__name__}")
     if (url is None) != (sha256 is None):
         raise UsageError("url and sha256 belong together: without a checksum, nothing is downloaded")
     root = Path(root if root is not None else ".").expanduser()
@@ -148,6 +150,11 @@ def _ogb(folder: Path) -> dict[str, EdgeFile]:
         if edges is not None and _either(raw / "num-node-list.csv.gz", raw / "num-node-list.csv"):
             relations = _either(raw / "edge_reltype.csv.gz", raw / "edge_reltype.csv")
             return {"train": edges if relations is None else OgbSplit(edges, relations)}
+        if (raw / "relations").is_dir():
+            raise DataError(
+                f"{raw}: has edges in a folder for each kind of relation, as OGB's graphs with several kinds of nodes; only "
+                "those with one edge.csv.gz are read; pass (head, relation, tail) with names of your own to import_edges"
+            )
     return {}
 
 

@@ -29,7 +29,7 @@ def read_npz(path: str | os.PathLike[str]) -> Iterator[Mapping[str, list[Any]]]:
     a single array of the shape [edges, 2] or [edges, 3], with the relation in the middle. Relations may also be in
     `edge_type` or `edge_reltype`, and weights in `weight` or `edge_weight`. Arrays of Python objects are refused.
 
-    Raises `DataError` if the archive is damaged or has no such arrays.
+    Raises `DataError` if the archive is missing or damaged, or has no such arrays.
     """
     path = Path(path)
     columns = _columns(path, _arrays(path))
@@ -52,7 +52,7 @@ def _arrays(path: Path) -> dict[str, Any]:
             return {name: archive[name] for name in archive.files}
     except (ValueError, EOFError, OSError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         if isinstance(error, FileNotFoundError):
-            raise
+            raise DataError(f"{path}: there is no such file") from None
         raise DataError(f"{path}: is not a complete archive of arrays: {error}") from None
 
 
