@@ -48,15 +48,14 @@ pub(crate) fn run(repo: &Repo, args: &DistArgs, version: &str) -> Result<()> {
     let zig = Zig::install(repo, &targets)?;
     let folder = repo.target.join("dist");
     create(&folder)?;
-    let (mut untested, mut names) = (Vec::new(), Vec::new());
+    let mut untested = Vec::new();
     for target in targets {
         let built = build_for(repo, &zig, target, &folder, version)?;
-        names.extend(built.file_names()?);
         if args.test {
             untested.extend(trial::run(repo, &zig, &built)?);
         }
     }
-    names.sort();
+    let names = archive::release_files(&folder, version)?;
     archive::write_sums(&folder, &names)?;
     println!("\n{}/SHA256SUMS has the checksums of", repo.short(&folder));
     names.iter().for_each(|name| println!("  {name}"));

@@ -13,6 +13,8 @@ use xtask::step;
 
 /// End of the heading of what will be in the next release.
 const UNRELEASED: &str = ", not released yet";
+/// What the README says before the first release.
+const NOT_YET: &str = ", which is not released yet";
 /// Folder whose files name the image of a version.
 const EXAMPLES: &str = "examples/cluster";
 
@@ -64,6 +66,8 @@ pub(crate) fn run(repo: &Repo, version: ReleaseVersion) -> Result<()> {
     step::announce(&format!("dating the changelog ({date})"));
     let (text, changes) = dated(&read(&changelog)?, version, &date)?;
     write(&changelog, &text)?;
+    let readme = repo.root.join("README.md");
+    write(&readme, &read(&readme)?.replace(NOT_YET, ""))?;
     step::announce(&format!("setting the version ({before} -> {version})"));
     write(&manifest, &with_version(&read(&manifest)?, version)?)?;
     for entry in fs::read_dir(repo.root.join(EXAMPLES)).context(EXAMPLES)? {
@@ -223,6 +227,13 @@ mod tests {
         let version = current(&read(&root.join("Cargo.toml")).unwrap()).unwrap();
         let changelog = read(&root.join("CHANGELOG.md")).unwrap();
         dated(&changelog, version, "2026-01-02").unwrap();
+        // Before the first release, the README says that there is none.
+        let readme = read(&root.join("README.md")).unwrap();
+        let is_first = changelog.matches("\n## ").count() == 1;
+        assert_eq!(
+            readme.contains(NOT_YET),
+            is_first && changelog.contains(UNRELEASED)
+        );
         let named = format!("pbg-host:{version}");
         for name in [
             "Containerfile",

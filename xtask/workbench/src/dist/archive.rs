@@ -13,6 +13,8 @@ use xtask::{step, wheel};
 
 /// Files of the repository that an archive has.
 const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+/// Folders of the repository that an archive has as well, as they are committed: the README refers to them.
+const FOLDERS: [&str; 3] = ["configs", "docs", "examples"];
 /// Folder of the bridges to libtorch, in which the program looks for them.
 const BRIDGES: &str = "torch-bridges";
 /// Name of the list of packages in an archive.
@@ -36,6 +38,7 @@ pub(super) fn pack(
     for document in DOCUMENTS {
         copy(&repo.root.join(document), &inside.join(document))?;
     }
+    copy_folders(repo, &staged, &inside)?;
     let plugins = repo.target.join("plugins");
     for entry in
         fs::read_dir(&plugins).with_context(|| format!("cannot read {}", plugins.display()))?
@@ -74,6 +77,22 @@ pub(super) fn pack(
     Ok(archive)
 }
 
+/// Copies the committed files of [`FOLDERS`].
+fn copy_folders(repo: &Repo, staged: &Path, inside: &Path) -> Result<()> {
+    let packed = staged.join("folders.tar");
+    let mut git = Command::new("git");
+    git.args(["archive", "--format=tar", "--output"])
+        .arg(&packed)
+        .arg("HEAD")
+        .args(FOLDERS)
+        .current_dir(&repo.root);
+    step::run(&mut git, "build from a clone")?;
+    let mut tar = Command::new("tar");
+    tar.arg("-xf").arg(&packed).arg("-C").arg(inside);
+    step::run(&mut tar, "GNU tar is needed")?;
+    fs::remove_file(&packed).with_context(|| format!("cannot remove {}", packed.display()))
+}
+
 /// Checks that an archive has what it should have, in a folder of its name, and nothing else.
 pub(super) fn check(archive: &Path, name: &str) -> Result<()> {
     let mut tar = Command::new("tar");
@@ -88,6 +107,11 @@ fn check_listing(listing: &str, name: &str) -> Result<()> {
             .strip_prefix(name)
             .and_then(|rest| rest.strip_prefix('/'));
         files.insert(inside.with_context(|| format!("{path} is not in the folder {name}"))?);
+    }
+    for folder in FOLDERS {
+        let before = files.len();
+        files.retain(|file| !file.starts_with(&format!("{folder}/")));
+        ensure!(files.len() < before, "has no files in {folder}");
     }
     let plugins: BTreeSet<&str> = files
         .iter()
@@ -120,6 +144,23 @@ pub(super) fn write_sums(folder: &Path, names: &[String]) -> Result<()> {
         let _ = writeln!(text, "  {name}");
     }
     fs::write(folder.join("SHA256SUMS"), text).context("cannot write SHA256SUMS")
+}
+
+/// Returns the names of the files of a release in a folder, sorted: those of all systems, whenever they were built.
+pub(super) fn release_files(folder: &Path, version: &str) -> Result<Vec<String>> {
+    let beginnings = ["pbg-host", "pbg_host"].map(|name| format!("{name}-{version}-"));
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if beginnings
+            .iter()
+            .any(|first| name.starts_with(first.as_str()))
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 pub(super) fn create(folder: &Path) -> Result<()> {
@@ -163,8 +204,8 @@ mod tests {
             create(&folder).unwrap();
             let archive = pack(&repo, (&built, &built), name, "{}\n", &folder).unwrap();
             // A file of another release.
-            fs::write(folder.join("old.tar.gz"), "old").unwrap();
-            write_sums(&folder, &[format!("{name}.tar.gz")]).unwrap();
+            fs::write(folder.join("pbg-host-1.2.2-here.tar.gz"), "old").unwrap();
+            write_sums(&folder, &release_files(&folder, "1.2.3").unwrap()).unwrap();
             let sums_text = fs::read_to_string(folder.join("SHA256SUMS")).unwrap();
             assert_eq!(sums_text.lines().count(), 1);
             assert!(sums_text.ends_with(&format!("  {name}.tar.gz\n")));
@@ -183,6 +224,7 @@ mod tests {
         let complete: Vec<String> = DOCUMENTS
             .into_iter()
             .chain(["", "plugins/", "plugins/x.wasm", "pbg-host", LIST])
+            .chain(["configs/a.toml", "docs/a/b.md", "examples/README.md"])
             .map(|file| format!("name/{file}"))
             .collect();
         check_listing(&complete.join("\n"), "name").unwrap();

@@ -22,18 +22,6 @@ pub(super) struct Built {
     pub(super) name: String,
 }
 
-impl Built {
-    /// Returns the names of the wheel, the archive and the list of packages.
-    pub(super) fn file_names(&self) -> Result<Vec<String>> {
-        let mut names = vec![format!("{}.cdx.json", self.name)];
-        for path in [&self.wheel, &self.archive] {
-            let name = path.file_name().context("a file has a name")?;
-            names.push(name.to_string_lossy().into_owned());
-        }
-        Ok(names)
-    }
-}
-
 /// Debian releases with their own C library and Python: 2.31 and 3.9, 2.36 and 3.11.
 const DEBIAN: [&str; 2] = ["bullseye", "bookworm"];
 
