@@ -64,9 +64,16 @@ fn show(out: &mut dyn Write, Labelled { source, inspection }: &Labelled<'_>) -> 
     };
     writeln!(out, "  imports   {imports}")?;
     if inspection.reads_files {
+        let (asks, note) = match inspection.has_interpreter {
+            true => (
+                "may read",
+                " (an interpreter imports every interface, whether its program uses it or not)",
+            ),
+            false => ("asks for", ""),
+        };
         writeln!(
             out,
-            "  asks for  files: [[plugins.grants]] plugin = \"{}\", read = [\"FOLDER\"]",
+            "  {asks}  files: [[plugins.grants]] plugin = \"{}\", read = [\"FOLDER\"]{note}",
             metadata.name
         )?;
     }
