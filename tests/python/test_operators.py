@@ -171,6 +171,11 @@ def test_a_component_of_the_same_source_trains_to_the_same_bytes(
         pbg_host.train(graph, plugins=[plugin], checkpoint_path=checkpoint, progress=False)
         runs.append(files(checkpoint))
     assert runs[0] and runs[0] == runs[1]
+    # Python's interpreter imports the interface for files, which this operator does not use.
+    shown = subprocess.run(
+        ["pbg-host", "plugin", "inspect", path], capture_output=True, text=True, check=True
+    )
+    assert "may read  files" in shown.stdout and "interpreter" in shown.stdout, shown.stdout
     with pytest.raises(pbg_host.UsageError, match="there are two: scales and .*built.wasm"):
         pbg_host.train(graph, plugins=[scales, path], progress=False)
 
