@@ -223,3 +223,68 @@ fn an_invalid_formula_is_refused_with_its_node() {
         place.run(TRAIN).fails(3, &words);
     }
 }
+
+/// An operator that takes the root of any number, and a comparator that does.
+const ROOTS: &str = r#"
+[formulas]
+roots = '''{
+  "name": "roots",
+  "components": 1,
+  "parameters": [{"name": "scale", "initial": "one"}],
+  "nodes": [{"component": 0}, {"parameter": 0}, {"binary": ["mul", 0, 1]}, {"unary": ["sqrt", 2]}],
+  "outputs": [3]
+}'''
+"#;
+
+#[test]
+fn a_formula_that_is_not_finite_is_named_and_repeated() {
+    let operator = Workplace::with_dataset(&format!("{CONFIG}{ROOTS}"));
+    let comparator = place("own");
+    let config = comparator.read("pbg.toml");
+    let other = config.replace(r#"["abs", 2]"#, r#"["sqrt", 2]"#);
+    assert_ne!(config, other);
+    comparator.write("pbg.toml", other);
+    for (place, keys, named) in [
+        (
+            operator,
+            &["relations.0.operator=roots"][..],
+            "the operator `roots`",
+        ),
+        (comparator, &[], "the comparator `own`"),
+    ] {
+        let failed = place.run(with(&TRAIN, keys)).fails(
+            7,
+            &[
+                "the loss is not finite in epoch 1",
+                named,
+                "sqrt(-",
+                "is not a number",
+                "change the formula",
+                "plugin replay model/faults/",
+            ],
+        );
+        let (_, file) = failed.stderr.split_once("plugin replay ").unwrap();
+        let file = file.split('`').next().unwrap();
+        place
+            .run(["plugin", "replay", file])
+            .fails(7, &[named, "sqrt(-", "is not a number"]);
+        // With other numbers, the formula has a value.
+        let mut fault: Value = serde_json::from_str(&place.read(file)).unwrap();
+        for number in fault["embeddings"].as_array_mut().unwrap() {
+            for number in number.as_array_mut().unwrap() {
+                *number = 1.into();
+            }
+        }
+        let positive = fault.to_string();
+        if named.contains("operator") {
+            place.write("positive.json", &positive);
+            let again = place.run(["plugin", "replay", "positive.json"]).succeeds();
+            assert!(again.stdout.contains("is finite"), "{}", again.stdout);
+        }
+        let short = positive.replace("\"embeddings\":[[1,", "\"embeddings\":[[");
+        place.write("short.json", short);
+        place
+            .run(["plugin", "replay", "short.json"])
+            .fails(2, &["the file"]);
+    }
+}

@@ -22,6 +22,7 @@
 //! This crate does no I/O, reads no clock and starts no threads. It does not know who executes a formula, or anything
 //! about graphs, training and the sandbox.
 
+pub mod breaks;
 mod builder;
 mod check;
 pub mod comparator;

@@ -6,6 +6,8 @@ mod mismatch;
 mod setting;
 mod unknown;
 
+use std::path::PathBuf;
+
 use pbg_checkpoint::CheckpointError;
 use pbg_checkpoint::index::IndexError;
 use pbg_core::graph::Bucket;
@@ -131,6 +133,30 @@ pub enum RunError {
         batch: usize,
         /// The quantity that is not finite.
         what: String,
+    },
+    /// A formula of an operator or a comparator is not finite.
+    #[error(
+        "the loss is not finite in epoch {}, edge set {}, edge chunk {}, bucket {bucket}, batch {batch} of worker \
+         {worker}: {what}; the last checkpoint is kept: change the formula so that it is finite for all numbers, or \
+         lower `lr` if they have grown too large{}",
+        pass.epoch + 1, pass.edge_set + 1, pass.edge_chunk + 1,
+        file.as_ref().map_or_else(String::new, |file| {
+            format!("; `pbg-host plugin replay {}` repeats it", file.display())
+        })
+    )]
+    FormulaNotFinite {
+        /// Pass.
+        pass: PassId,
+        /// Bucket.
+        bucket: Bucket,
+        /// Worker, from 0.
+        worker: usize,
+        /// Batch of that worker in the bucket, from 0.
+        batch: usize,
+        /// Formula and node that are not finite.
+        what: String,
+        /// File with which the formula is evaluated again.
+        file: Option<PathBuf>,
     },
     /// A score in an evaluation is not finite, because training has diverged.
     #[error(
@@ -262,6 +288,7 @@ impl RunError {
             Self::Interrupted => ErrorKind::Interrupted,
             // Training reports the place; values that diverged earlier may be noticed only when they are ranked.
             Self::NotFinite { .. }
+            | Self::FormulaNotFinite { .. }
             | Self::Diverged { .. }
             | Self::NotComparable { .. }
             | Self::Step(StepError::NonFinite(_)) => ErrorKind::Numeric,

@@ -33,6 +33,7 @@ pub mod disk_tables;
 pub mod draws;
 mod edge_prefetch;
 pub mod executor;
+pub mod formula_fault;
 mod holdout_eval;
 mod learning_rates;
 mod losses;

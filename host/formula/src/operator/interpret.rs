@@ -21,7 +21,7 @@ pub struct VectorInput<'a> {
 }
 
 impl<'a> VectorInput<'a> {
-    fn input(&self) -> FormulaInput<'a> {
+    pub(crate) fn input(&self) -> FormulaInput<'a> {
         FormulaInput {
             components: self.components,
             parameters: self.parameters,

@@ -10,6 +10,7 @@ use pbg_core::batching::ByRelation;
 use pbg_core::event::TrainStats;
 use pbg_core::seed::{self, StreamPurpose};
 use pbg_core::strategy::{LossWorker, RelationDraw};
+use pbg_files::remote;
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
 use pbg_model::crew::Crew;
@@ -21,6 +22,7 @@ use super::ShareQueue;
 use crate::bucket_inputs::{BatchColumns, BatchEdges, BucketInputs};
 use crate::draws::RelationDraws;
 use crate::executor::Executor;
+use crate::formula_fault::{FaultFound, FormulaFault};
 use crate::planning::{BatchPrefetcher, PreparedBatch};
 
 /// Share of a bucket that one worker trains, or a team of workers that train every batch together.
@@ -265,7 +267,20 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             .prepare(indices, relation, &mut columns, &mut draws, &mut self.rng)?;
         let batch = columns.batch(relation);
         let stats = self.with_job(&batch, &draws, relation, Executor::train_together)?;
-        let stats = stats.map_err(|error| self.locate(error))?;
+        let stats = match stats {
+            Err(StepError::NonFinite(_)) => {
+                let spec = &self.work.blueprint.spec;
+                let found = self.with_job(&batch, &draws, relation, |_, _, job| {
+                    Ok(FormulaFault::find(spec, job))
+                })?;
+                let found = found.ok().flatten();
+                stats.map_err(|error| match found {
+                    Some(found) => self.locate_formula(&found),
+                    None => self.locate(error),
+                })
+            }
+            stats => stats.map_err(|error| self.locate(error)),
+        }?;
         let loss = self.account(&stats)?;
         (self.columns, self.draws) = (columns, draws);
         Ok(loss)
@@ -306,6 +321,22 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             self.unreported = TrainStats::default();
         }
         Ok(stats.mean_loss() as f32)
+    }
+
+    /// Returns the error of a formula that is not finite, and writes the file that repeats it.
+    fn locate_formula(&self, (fault, found): &(FormulaFault, FaultFound)) -> RunError {
+        let checkpoint = self.hall.course.checkpoint;
+        let is_local = remote::as_url(checkpoint).is_none();
+        let written = is_local.then(|| fault.write(&checkpoint.join("faults")).ok());
+        RunError::FormulaNotFinite {
+            pass: self.work.pass,
+            bucket: self.work.bucket,
+            worker: self.number,
+            batch: usize::try_from(self.share.batches).unwrap_or(usize::MAX),
+            what: found.to_string(),
+            // Without a file, the message says all that is known.
+            file: written.flatten(),
+        }
     }
 
     fn locate(&self, error: StepError) -> RunError {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pbg_core::limits::PluginLimits;
+use pbg_train::formula_fault::FormulaFault;
 use pbg_wasm::{CallReplay, FolderGrant, Limits};
 
 use crate::failure::{Failure, Result};
@@ -12,7 +13,7 @@ use crate::plugins::{search_path, uncached};
 use crate::terminal::{self, Terminal};
 use crate::terminal_front_end;
 
-/// Repeat the call in which a plugin failed.
+/// Repeat the call in which a plugin failed, or evaluate a formula that was not finite.
 ///
 /// When a plugin fails during training, the arguments of the failing call are saved in the folder
 /// `faults` of the checkpoint. The exit code is 6 if the plugin fails again.
@@ -42,6 +43,11 @@ pub(crate) struct Args {
 /// When the file cannot be read, the plugin has changed, or it fails again.
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let (file, other, folders) = (&args.file, args.plugin.as_deref(), &args.folders);
+    let of_formula =
+        FormulaFault::read(file).map_err(|error| Failure::new(FailureKind::Usage, error))?;
+    if let Some(fault) = of_formula {
+        return replay_formula(&fault, other);
+    }
     let replay = CallReplay::read(file).map_err(|error| Failure::new(FailureKind::Usage, error))?;
     let name = &replay.plugin.name;
     let grant = FolderGrant {
@@ -63,4 +69,18 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         .ask(plugin, pbg_train::traced)?
         .map_err(|error| Failure::new(FailureKind::Plugin, error))?;
     terminal::print(|out| writeln!(out, "the plugin does not fail here; it returns {answer}"))
+}
+
+/// Evaluates a formula that was not finite, with the numbers for which it was not.
+fn replay_formula(fault: &FormulaFault, other: Option<&str>) -> Result<()> {
+    if other.is_some() {
+        let text = "--plugin: the file has a formula, and not a call of a plugin";
+        let help = "build the plugin again, and train with it";
+        return Err(Failure::message(FailureKind::Usage, text).help(help));
+    }
+    let failed = |what| Failure::message(FailureKind::Usage, format!("the file {what}"));
+    match fault.evaluate().map_err(failed)? {
+        Some(found) => Err(Failure::message(FailureKind::NotFinite, found.to_string())),
+        None => terminal::print(|out| writeln!(out, "the formula is finite for these numbers")),
+    }
 }
