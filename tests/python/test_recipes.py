@@ -1,4 +1,4 @@
-"""The recipes for vector stores do what docs/recipes.md says, with the packages themselves.
+"""The recipes for vector stores and trackers of runs do what docs/recipes.md says, with the packages themselves.
 
 `PBG_TEST_RECIPES=in_lancedb,in_pgvector` adds the stores that the test command does not install; the latter needs
 `PBG_TEST_POSTGRES`, the URL of a database.
@@ -7,8 +7,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
+import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +34,10 @@ LACKS = {"in_lancedb": "l1"}
 
 @pytest.fixture(autouse=True)
 def beside_the_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets recipes import what is in their folder, as when they are started there."""
+    """Lets recipes import what is in their folder, as when they are started there, and keeps trackers off the network."""
     monkeypatch.syspath_prepend(str(RECIPES))
+    for name, value in (("DO_NOT_TRACK", "true"), ("WANDB_MODE", "offline"), ("WANDB_ERROR_REPORTING", "false")):
+        monkeypatch.setenv(name, value)
 
 
 def recipe(name: str) -> Any:
@@ -153,6 +158,134 @@ def test_a_wrong_answer_is_noticed(models: Any, tmp_path: Path) -> None:
     for wrong in (right[:-1], [*right[:-1], worst], [*right[:-1], other], swapped):
         with pytest.raises(ValueError, match="score|found"):
             questions.compared(search, wrong)
+
+
+@pytest.fixture
+def to_train(keys: Keys, tmp_path: Path) -> Path:
+    """Returns the file of a configuration of two epochs with validation."""
+    pbg_host.import_edges(keys, edges={"train": edges(2000), "valid": edges(100, 2), "test": edges(100, 3)})
+    file = tmp_path / "pbg.toml"
+    file.write_text(pbg_host.Config(keys, validation={"edges": "valid"}).to_toml())
+    return file
+
+
+def check(history: dict[str, list[float]], last: dict[str, Any], file: Path) -> None:
+    """Compares the figures by epoch, and those of the end, with what the run itself has recorded and with its model."""
+    config = pbg_host.Config(file)
+    recorded = {
+        kind: pbg_host.metrics(config["checkpoint_path"], kind, frame="pandas") for kind in ("epoch_finished", "validated")
+    }
+    epochs, validated = recorded["epoch_finished"], recorded["validated"]
+    assert history["epoch"] == [1, 2]
+    assert history["loss"] == pytest.approx((epochs["stats.loss"] / epochs["stats.count"]).tolist())
+    assert history["edges_per_second"] == pytest.approx((epochs["stats.count"] / epochs["seconds"]).tolist())
+    assert history["validated/mrr"] == pytest.approx(validated["ranks.mrr"].tolist())
+    ranks = pbg_host.evaluate(config, "test")["filtered"]
+    assert last["test/mrr"] == pytest.approx(ranks["mrr"])
+    assert last["test/hits_at_10"] == pytest.approx(ranks["hits_at_10"])
+    assert int(last["checkpoint_version"]) == max(pbg_host.metrics(config["checkpoint_path"], "committed")["version"])
+
+
+def test_mlflow_has_the_run(to_train: Path, tmp_path: Path) -> None:
+    import mlflow
+
+    store = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    main, client = recipe("log_to_mlflow").main, mlflow.MlflowClient(store)
+    run = client.get_run(main([str(to_train), "--store", store, "--test", "test"]))
+    assert run.info.status == "FINISHED"
+    assert run.data.params["relations.0.operator"] == "translation"
+    logged = {name: client.get_metric_history(run.info.run_id, name) for name in run.data.metrics}
+    history = {name: [at.value for at in values] for name, values in logged.items()}
+    history["epoch"] = [at.step for at in logged["loss"]]
+    assert [at.step for at in logged["validated/mrr"]] == history["epoch"]
+    check(history, {**run.data.metrics, **run.data.tags}, to_train)
+
+    for error, status in ((pbg_host.errors.NotFiniteError, "FAILED"), (KeyboardInterrupt, "KILLED")):
+        fails(error, to_train, tmp_path, lambda file: main([str(file), "--store", store]))
+        (last, *_) = client.search_runs([run.info.experiment_id], max_results=1)
+        assert last.info.status == status
+        assert last.data.params["num_epochs"] == "2"
+
+
+def test_wandb_has_the_run(to_train: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_DIR", str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    main = recipe("log_to_wandb").main
+    written = records(tmp_path, main([str(to_train), "--project", "graph", "--test", "test"]))
+    rows = [values(record.history.item) for record in written if record.HasField("history")]
+    history: dict[str, list[float]] = {}
+    for row in rows:
+        for key, value in row.items():
+            history.setdefault(key, []).append(value)
+    assert [row["epoch"] for row in rows if "validated/mrr" in row] == [1, 2]
+    history["epoch"] = [row["epoch"] for row in rows if "loss" in row]
+    last: dict[str, Any] = {}
+    for record in written:
+        last |= values(record.summary.update)
+    check(history, last, to_train)
+    (started,) = [record.run for record in written if record.HasField("run")]
+    assert values(started.config.update)["relations.0.operator"] == "translation"
+    assert [record.exit.exit_code for record in written if record.HasField("exit")] == [0]
+
+    for error in (pbg_host.errors.NotFiniteError, KeyboardInterrupt):
+        fails(error, to_train, tmp_path, lambda file: main([str(file), "--project", "failed"]))
+        newest = max(tmp_path.glob("wandb/offline-run-*/*.wandb"), key=lambda path: path.stat().st_mtime_ns)
+        written = records(tmp_path, newest.stem.partition("-")[2])
+        (code,) = [record.exit.exit_code for record in written if record.HasField("exit")]
+        assert code != 0
+
+
+def fails(error: type[BaseException], file: Path, folder: Path, main: Callable[[Path], object]) -> None:
+    """Runs a callback over training that raises an error."""
+    failing = folder / "failing.toml"
+    with pytest.MonkeyPatch.context() as patch:
+        if error is KeyboardInterrupt:
+            train = pbg_host.train
+
+            def interrupted(*given: Any, on_event: Callable[[pbg_host.Event], object], **named: Any) -> Any:
+                def raises(event: pbg_host.Event) -> None:
+                    on_event(event)
+                    if event.kind == "epoch_finished":
+                        raise KeyboardInterrupt
+
+                return train(*given, on_event=raises, **named)
+
+            patch.setattr(pbg_host, "train", interrupted)
+        keys = {"lr": 1e38} if error is not KeyboardInterrupt else {}
+        config = pbg_host.Config(file, checkpoint_path=folder / error.__name__, **keys)
+        failing.write_text(config.to_toml())
+        with pytest.raises(error):
+            main(failing)
+
+
+def records(folder: Path, run: str) -> list[Any]:
+    """Returns what Weights & Biases has written for a run: records in blocks of 32 KiB, in the format of LevelDB's logs."""
+    import wandb
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    # Ends the process that writes the file, which keeps some of it in memory.
+    wandb.teardown()
+    (path,) = folder.glob(f"wandb/offline-run-*/run-{run}.wandb")
+    data, at, found, part = path.read_bytes(), 7, [], b""
+    while at + 7 <= len(data):
+        left = 32768 - at % 32768
+        if left < 7:
+            # The rest of a block that has no room for a header.
+            at += left
+            continue
+        length, kind = struct.unpack("<HB", data[at + 4 : at + 7])
+        part += data[at + 7 : at + 7 + length]
+        at += 7 + length
+        # Whole, or the last piece of one.
+        if kind in (1, 4):
+            found.append(Record.FromString(part))
+            part = b""
+    return found
+
+
+def values(items: Any) -> dict[str, Any]:
+    """Returns the values of a record by name."""
+    return {item.key or ".".join(item.nested_key): json.loads(item.value_json) for item in items}
 
 
 def test_the_document_has_every_recipe_and_package() -> None:

