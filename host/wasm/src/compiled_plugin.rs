@@ -45,6 +45,7 @@ pub(crate) struct CompiledPlugin {
     pub(crate) source: String,
     pub(crate) kind: PluginSlot,
     pub(crate) imports: Vec<String>,
+    pub(crate) exports: Vec<String>,
     /// Interface package and version that it was built for.
     pub(crate) wit: String,
     pub(crate) sha256: String,
@@ -107,8 +108,12 @@ impl CompiledPlugin {
         let component = context
             .component(&runtime, &limits, bytes, &sha256, &sink)
             .map_err(|refusal| refused(refusal, &label))?;
-        let CheckedInterfaces { imports, kind, wit } =
-            check_interfaces(&runtime, &component, &label)?;
+        let CheckedInterfaces {
+            imports,
+            exports,
+            kind,
+            wit,
+        } = check_interfaces(&runtime, &component, &label)?;
         let pre = link(&runtime, &component).map_err(|error| LoadError::Interface {
             label: label.clone(),
             reason: does_not_fit(&wit, &chain(&error)),
@@ -124,6 +129,7 @@ impl CompiledPlugin {
             label,
             kind,
             imports,
+            exports,
             wit,
             sha256,
             size,
@@ -319,6 +325,7 @@ fn does_not_fit(wit: &str, difference: &str) -> String {
 /// What the names of a component's imports and exports say.
 struct CheckedInterfaces {
     imports: Vec<String>,
+    exports: Vec<String>,
     /// Slot that the exports determine.
     kind: PluginSlot,
     /// Package and version that it was built for.
@@ -363,7 +370,12 @@ fn check_interfaces(
     let reason = match (kinds.next(), kinds.next()) {
         (Some(kind), None) => {
             let wit = interface_name::newest(imports.iter().chain(&exports));
-            return Ok(CheckedInterfaces { imports, kind, wit });
+            return Ok(CheckedInterfaces {
+                imports,
+                exports,
+                kind,
+                wit,
+            });
         }
         (Some(one), Some(other)) => {
             format!("is both a {one} and a {other}; make a component of each")

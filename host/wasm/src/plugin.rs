@@ -58,6 +58,8 @@ pub struct PluginInfo {
     pub metadata: PluginMetadata,
     /// Interfaces that it imports.
     pub imports: Vec<String>,
+    /// Interfaces that it exports.
+    pub exports: Vec<String>,
     /// Whether it imports the interface for reading files; a configuration has to grant it a folder then.
     pub reads_files: bool,
     /// Whether it contains an interpreter, by its size. Such a component imports every interface, used or not.
@@ -194,6 +196,7 @@ impl Sandbox {
                 .any(|import| import.contains("/files@")),
             has_interpreter: program.size > LARGEST_COMPILED,
             imports: program.imports.clone(),
+            exports: program.exports.clone(),
             size: program.size,
             sha256: program.sha256.clone(),
         };

@@ -119,9 +119,16 @@ impl PluginPath {
             });
         }
         if name.contains("://") {
-            let reason = "is a URL, but plugins are files: download it, and name the file (a pin with its hash \
-                          in `[[plugins.pins]]` ensures that it stays the same)"
-                .to_owned();
+            let reason = match name.starts_with("oci://") {
+                true => format!(
+                    "is in a registry, but plugins are files: `pbg-host plugin pull {name}` pulls it, and prints the \
+                     lines of `[[plugins.pins]]` that ensure that it stays the same"
+                ),
+                false => "is a URL, but plugins are files: download it, or pull it with `pbg-host plugin pull` if it \
+                          is in an OCI registry, and name the file (a pin with its hash in `[[plugins.pins]]` ensures \
+                          that it stays the same)"
+                    .to_owned(),
+            };
             return Err(LoadError::Unreadable {
                 path: path.to_owned(),
                 reason,

@@ -1,4 +1,4 @@
-//! `pbg-host plugin`: commands that list, create, build and check plugins.
+//! `pbg-host plugin`: commands that list, create, build, check, pull and push plugins.
 
 mod bench;
 mod build;
@@ -8,6 +8,9 @@ mod inspect;
 mod list;
 mod loading;
 mod new;
+mod pull;
+mod push;
+mod registry;
 mod replay;
 
 use crate::failure::Result;
@@ -15,7 +18,7 @@ use crate::limits;
 use crate::terminal::Terminal;
 pub(crate) use loading::loss_with_defaults;
 
-/// Create, build, check and list plugins: training strategies as sandboxed components.
+/// Create, build, check, list, pull and push plugins: training strategies as sandboxed components.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     New(new::Args),
@@ -25,12 +28,14 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     Replay(replay::Args),
     List(list::Args),
+    Pull(pull::Args),
+    Push(push::Args),
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// When a project cannot be created or built, a plugin cannot be loaded or breaks a promise, or
+/// When a project cannot be created or built, a plugin cannot be loaded or breaks a promise, a registry refuses, or
 /// standard output cannot be written.
 pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
     let result = match command {
@@ -41,6 +46,8 @@ pub(crate) fn run(command: &Command, terminal: Terminal) -> Result<()> {
         Command::Inspect(args) => inspect::run(args, terminal),
         Command::Replay(args) => replay::run(args, terminal),
         Command::List(args) => list::run(args, terminal),
+        Command::Pull(args) => pull::run(args, terminal),
+        Command::Push(args) => push::run(args, terminal),
     };
     result.map_err(|failure| {
         let advice = limits::advice(&format!("{:#}", failure.error()));
