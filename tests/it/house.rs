@@ -84,6 +84,7 @@ fn libraries_stay_behind_their_walls() {
     );
     only_in(&["diskann::", "diskann_vector::"], &["host/index/"]);
     only_in(&["httparse::"], &["host/serve/"]);
+    only_in(&["reqwest::"], &["host/objects/", "host/registry/"]);
     only_in(&["pyo3::"], &["host/python/"]);
 }
 

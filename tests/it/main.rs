@@ -60,6 +60,9 @@ mod python_faults;
 mod ranks_by;
 mod reading;
 mod recall;
+mod registries;
+#[path = "../registry_server.rs"]
+mod registry_server;
 mod related;
 mod relation_prediction;
 mod resume;

@@ -26,6 +26,9 @@ mod pull;
 mod push;
 mod reference;
 #[cfg(test)]
+#[path = "../../../tests/registry_server.rs"]
+mod test_registry;
+#[cfg(test)]
 mod tests;
 
 pub use client::RegistryClient;
