@@ -300,6 +300,11 @@ fn wait(stream: &mut TcpStream, time: Option<Duration>) -> Option<()> {
 
 fn read(stream: &TcpStream) -> Option<AskedRequest> {
     let mut reader = BufReader::new(stream);
+    // The first byte of a TLS connection, which is answered in plain text.
+    if reader.fill_buf().ok()?.first() == Some(&0x16) {
+        let _ = reader.into_inner().write_all(b"HTTP/1.1 400 X\r\n\r\n");
+        return None;
+    }
     let mut line = String::new();
     reader.read_line(&mut line).ok()?;
     let mut words = line.split_whitespace();

@@ -296,6 +296,17 @@ fn credentials_are_sent_to_their_registry_only_and_never_shown() {
 }
 
 #[test]
+fn only_this_machine_is_asked_without_encryption() {
+    let (place, registry) = (workplace(), TestRegistry::start());
+    push(&place, &registry.reference("o:1"));
+    let local = format!("oci://localhost:{}/o:1", registry.port());
+    run(&place, &["plugin", "pull", &local]).succeeds();
+    // An address that is not written as one of this machine.
+    let mapped = format!("oci://[::ffff:127.0.0.1]:{}/o:1", registry.port());
+    run(&place, &["plugin", "pull", &mapped]).fails(8, &[&mapped, "over HTTPS", "needs HTTPS"]);
+}
+
+#[test]
 fn references_that_cannot_be_used_say_how_to_write_them() {
     let place = workplace();
     let secret = format!("oci://me:{PASSWORD}@ghcr.io/o:1");

@@ -417,13 +417,18 @@ impl RegistryExchange {
             ));
         }
         let cause = cause_of(error);
-        let failed = match error.is_connect() {
-            true => RegistryError::service(format!("the registry cannot be reached ({cause})")),
-            false => RegistryError::service(format!("the connection is lost ({cause})")),
+        let is_local = is_loopback(&self.base);
+        let failed = match (error.is_connect(), is_local) {
+            (false, _) => format!("the connection to the registry is lost ({cause})"),
+            (true, true) => format!("the registry cannot be reached ({cause})"),
+            (true, false) => format!("the registry cannot be reached over HTTPS ({cause})"),
         };
-        failed.advised(match is_loopback(&self.base) {
+        RegistryError::service(failed).advised(match is_local {
             true => "check the port, and that the registry runs; on this machine it is asked without encryption",
-            false => "check the host and the network; a registry that is not on this machine needs HTTPS",
+            false => {
+                "check the host and the network; a registry that is not on this machine needs HTTPS, with a certificate \
+                 that this machine trusts"
+            }
         })
     }
 
