@@ -9,7 +9,7 @@ use crate::support::{Workplace, with};
 const TRAIN: [&str; 3] = ["train", "--progress", "none"];
 const BF16: [&str; 1] = ["storage=bf16"];
 const ADAGRAD: [&str; 1] = ["optimizer=adagrad"];
-const ADAM: [&str; 1] = ["optimizer=adam"];
+const ADAM: [&str; 2] = ["optimizer=adam", "relation_lr=0.1"];
 
 fn train(place: &Workplace, keys: &[&str]) {
     place.run(with(&TRAIN, keys)).succeeds();
@@ -166,7 +166,7 @@ fn each_number_has_an_accumulator_of_its_own() {
     );
     assert_eq!(all * 68, per_row * 128);
     // Adam keeps two averages for each of the 16 numbers, and counts updates.
-    let adam = memory(&check(&["checkpoint_path=another", "optimizer=adam"]));
+    let adam = memory(&check(&[&["checkpoint_path=another"], &ADAM[..]].concat()));
     assert_eq!(adam * 68, per_row * 4 * (16 + 2 * 16 + 1));
 }
 
@@ -195,7 +195,7 @@ fn adam_counts_the_updates_of_each_row() {
 fn a_run_goes_on_only_as_it_began() {
     let place = Workplace::with_dataset(CONFIG);
     train(&place, &[]);
-    for key in ["storage=bf16", "optimizer=adagrad", "optimizer=adam"] {
+    for key in ["storage=bf16", "optimizer=adagrad"] {
         let (name, value) = key.split_once('=').unwrap();
         place
             .run(with(&TRAIN, &[key]))
@@ -214,6 +214,10 @@ fn a_run_goes_on_only_as_it_began() {
             .run(["check", "--set", &set])
             .fails(3, &[key, "did you mean", meant]);
     }
+    // Operators are trained with Adagrad, whose learning rate would be far too small.
+    place
+        .run(["check", "--set", "optimizer=adam"])
+        .fails(3, &["relation_lr", "must be set", "0.1 is usual"]);
     for key in ["storage=bf16", "optimizer=adagrad", "optimizer=adam"] {
         let on_gpu = ["check", "--set", key, "--set", "execution.device=cuda:0"];
         place.run(on_gpu).fails(3, &["execution.device"]);
@@ -253,7 +257,7 @@ fn another_run_may_begin_with_what_is_stored_otherwise() {
             .all(|(row, &sum)| row.iter().all(|&x| x >= sum))
     );
     // Adam begins anew, and what it has averaged becomes sums again.
-    begin("model", "moving", &ADAM);
+    begin("model", "moving", &["optimizer=adam"]);
     begin("moving", "sums", &["num_epochs=0"]);
     let states = numbers("moving", "adam");
     let sums = numbers("sums", "row_adagrad");

@@ -237,7 +237,7 @@ pub struct Config {
     pub lr: f32,
     /// Learning rate of operators and global embeddings.
     #[serde(default)]
-    #[schemars(range(min = 0), extend("x-unset" = "`lr`"))]
+    #[schemars(range(min = 0), extend("x-unset" = "`lr`", "x-rule" = "needed if `optimizer` is `adam`"))]
     pub relation_lr: Option<f32>,
     /// Learning rates over the run.
     #[serde(default)]

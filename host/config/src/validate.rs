@@ -48,6 +48,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&StrategyNames>) -> 
     rules.operators();
     rules.comparator(installed);
     rules.regularizer();
+    rules.optimizer();
     rules.relation_prediction();
     rules.enumerable();
     rules.negatives();

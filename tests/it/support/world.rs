@@ -253,6 +253,8 @@ impl Maker {
         if self.later.once_in(3) {
             let optimizer = self.later.pick(&["adagrad", "adam"]);
             key(format!("optimizer = {optimizer:?}"));
+            // Adam is for embeddings, and needs another learning rate than Adagrad.
+            key("relation_lr = 0.05".to_owned());
         }
         if self.later.once_in(3) {
             key("lr_schedule.warmup_epochs = 0.7".to_owned());

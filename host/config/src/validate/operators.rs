@@ -1,6 +1,6 @@
 //! Rules of operators and of the regulariser.
 
-use pbg_core::model::{Comparator, Operator, Regularizer};
+use pbg_core::model::{Comparator, Operator, Optimizer, Regularizer};
 
 use super::{Validator, of_entity, of_relation, top};
 
@@ -13,6 +13,23 @@ impl Validator<'_> {
             self.report(
                 [top("regularizer"), top("comparator")],
                 "`N3_embeddings` does not work with the comparator `cos`, which ignores lengths; use `N3`, the penalty on the normalised vectors, or another comparator",
+            );
+        }
+    }
+
+    /// Checks that parameters have a learning rate of their own where embeddings are trained with Adam: Adagrad, with
+    /// which they are always trained, needs larger ones.
+    pub(super) fn optimizer(&mut self) {
+        let config = self.config;
+        let mut relations = config.relations.iter();
+        let has_parameters =
+            config.has_global_emb() || relations.any(|relation| relation.operator != "none");
+        if config.optimizer == Optimizer::Adam && config.relation_lr.is_none() && has_parameters {
+            self.report(
+                [top("relation_lr"), top("optimizer")],
+                "must be set if `optimizer` is `adam`: operators and global embeddings are trained with Adagrad, which needs \
+                 a larger learning rate than `lr` for Adam; 0.1 is usual"
+                    .to_owned(),
             );
         }
     }

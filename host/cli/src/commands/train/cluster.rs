@@ -212,10 +212,10 @@ impl ClusterConnection {
         })
     }
 
-    /// Returns whether the run has no trainers.
-    fn connection_is_idle(&self) -> bool {
-        let record = cluster_options::record(&self.connection);
-        record.is_ok_and(|record| record.is_some_and(|record| record.trainers().is_empty()))
+    /// Returns whether the run has no trainers; `None` if the register does not answer.
+    fn connection_is_idle(&self) -> Option<bool> {
+        let record = cluster_options::record(&self.connection).ok()?;
+        Some(record.is_some_and(|record| record.trainers().is_empty()))
     }
 
     /// Stops the server that rank 0 has started if this trainer has failed and no other trainers are left.
@@ -242,10 +242,14 @@ impl ClusterConnection {
             if self.connection.server_is_gone() {
                 return Ok(());
             }
-            if self.connection_is_idle() {
-                break;
-            }
-            if !waits || started.elapsed() > LEAVE_WITHIN {
+            // A busy machine may answer late. If the last trainer took that for a run with trainers, its server would
+            // stay.
+            let asks_again = match self.connection_is_idle() {
+                Some(true) => break,
+                Some(false) => waits,
+                None => true,
+            };
+            if !asks_again || started.elapsed() > LEAVE_WITHIN {
                 return Ok(());
             }
             pbg_clock::sleep(Duration::from_millis(50));
