@@ -259,7 +259,7 @@ fn a_formula_that_is_not_finite_is_named_and_repeated() {
                 named,
                 "sqrt(-",
                 "is not a number",
-                "change the formula",
+                "make it finite",
                 "plugin replay model/faults/",
             ],
         );

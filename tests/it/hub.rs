@@ -129,3 +129,22 @@ fn an_interrupted_export_is_repeated() {
         .succeeds();
     place.run(ask).succeeds();
 }
+
+#[test]
+fn a_calibration_goes_with_the_version_that_it_belongs_to() {
+    let place = trained();
+    let again = [&EXPORT[..], &["--overwrite"]].concat();
+    place.run(["calibrate", "--edges", "test"]).succeeds();
+    place.run(EXPORT).succeeds();
+    let head = name(0, 3);
+    let ask = ["predict", "hub", "--head", &*head, "--relation", "next"];
+    let ask = [&ask[..], &["--probability", "--unfiltered"]].concat();
+    place.run(&ask).succeeds();
+    // That of an earlier version is left out, and does not stay from the earlier export either.
+    place
+        .run(["train", "--progress", "none", "--set", "num_epochs=9"])
+        .succeeds();
+    place.run(again).succeeds();
+    assert!(!place.path("hub/calibration.json").exists());
+    place.run(&ask).fails(5, &["there is none"]);
+}

@@ -175,7 +175,7 @@ def test_a_component_of_the_same_source_trains_to_the_same_bytes(
     shown = subprocess.run(
         ["pbg-host", "plugin", "inspect", path], capture_output=True, text=True, check=True
     )
-    assert "may read  files" in shown.stdout and "interpreter" in shown.stdout, shown.stdout
+    assert "asks for  files" in shown.stdout and "interpreter" in shown.stdout, shown.stdout
     with pytest.raises(pbg_host.UsageError, match="there are two: scales and .*built.wasm"):
         pbg_host.train(graph, plugins=[scales, path], progress=False)
 

@@ -26,7 +26,10 @@ pub(super) fn refuse_shared(
         let what = format!("share {what}");
         Err(JoinError::NotYet { what })
     };
-    if resolved.config().optimizer == Optimizer::Adam && layout.fixed_tables().next().is_some() {
+    let mut trained = layout
+        .fixed_tables()
+        .filter(|&(entity, _)| !layout.types[entity].frozen);
+    if resolved.config().optimizer == Optimizer::Adam && trained.next().is_some() {
         return shared(
             "tables of entity types with one partition if `optimizer` is `adam`".to_owned(),
         );

@@ -32,6 +32,8 @@ pub struct HubContents {
     pub card: String,
     /// Files that belong to the checkpoint and are not in its manifest: name and content.
     pub beside: Vec<(String, Vec<u8>)>,
+    /// Names of files of that kind that an earlier export may have left.
+    pub removed: Vec<&'static str>,
     /// Whether an earlier export is replaced.
     pub overwrite: bool,
 }
@@ -62,6 +64,9 @@ pub fn write(
     dataset.write_names(&names)?;
     checkpoint.publish_as(out, contents.run)?;
     let mut written = vec![out.join(CARD), out.join(MANIFEST)];
+    for name in contents.removed {
+        files::remove(&out.join(name))?;
+    }
     for (name, content) in contents.beside {
         files::replace(&out.join(&name), &content)?;
         written.push(out.join(name));

@@ -10,9 +10,7 @@ use crate::operator::interpret::VectorInput;
 /// Number of a formula that is infinite or not a number, although the numbers that it is computed from are finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FormulaBreak {
-    /// Node that computes it.
-    pub id: NodeId,
-    /// What the node computes.
+    /// What computes it.
     pub node: FormulaNode,
     /// Numbers that it is computed from: those of the first element, if it is a sum.
     pub operands: Vec<f64>,
@@ -21,16 +19,16 @@ pub struct FormulaBreak {
 }
 
 impl Expression {
-    /// Returns the origin of the first element of the outputs that is not finite in single precision; `None` if all are
-    /// finite, or an input is not.
+    /// Returns the origin of the first element of the outputs that is not finite, computed in single precision as in
+    /// training; `None` if all are finite, or an input is not.
     #[must_use]
     pub fn first_break(&self, input: &VectorInput<'_>) -> Option<FormulaBreak> {
-        let values = input.input().evaluate(&self.nodes);
+        let values = input.input().evaluate_rounded(&self.nodes);
         let outputs = self.outputs.iter().flatten();
         let mut elements = outputs.flat_map(|&id| (0..input.width).map(move |i| (id, i)));
         let (mut id, mut element) =
-            elements.find(|&(id, i)| !is_finite(values[id as usize].at(i)))?;
-        let bad = |id: NodeId, at: usize| !is_finite(values[id as usize].at(at));
+            elements.find(|&(id, i)| !values[id as usize].at(i).is_finite())?;
+        let bad = |id: NodeId, at: usize| !values[id as usize].at(at).is_finite();
         loop {
             let node = self.nodes[id as usize];
             let mut found = None;
@@ -62,7 +60,6 @@ fn of_node(
     let at = |id: NodeId| values[id as usize].at(element);
     let operands: Vec<f64> = node.operands().map(at).collect();
     (!operands.is_empty()).then(|| FormulaBreak {
-        id,
         node,
         operands,
         value: at(id),
@@ -80,25 +77,21 @@ fn short(x: f64) -> String {
     }
 }
 
-/// Whether a number is finite in single precision, in which models are trained.
-fn is_finite(value: f64) -> bool {
-    (value as f32).is_finite()
-}
-
 impl fmt::Display for FormulaBreak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let operands: Vec<String> = self.operands.iter().map(|&x| short(x)).collect();
         let operands = operands.join(", ");
-        write!(f, "node {}, ", self.id)?;
         match self.node {
             FormulaNode::Unary(op, _) => write!(f, "{op}({operands})")?,
             FormulaNode::Binary(op, ..) => write!(f, "{op}({operands})")?,
             FormulaNode::Sum(_) => write!(f, "a sum")?,
-            _ => write!(f, "of {operands}")?,
+            FormulaNode::Softmax(_) => write!(f, "softmax({operands})")?,
+            FormulaNode::Select(..) => write!(f, "select({operands})")?,
+            _ => write!(f, "clamp({operands})")?,
         }
         match self.value.is_nan() {
-            true => write!(f, ", is not a number"),
-            false => write!(f, ", is {:e}, beyond the numbers of 32 bits", self.value),
+            true => write!(f, " is not a number"),
+            false => write!(f, " is infinite in single precision"),
         }
     }
 }
@@ -132,10 +125,38 @@ mod tests {
         };
         assert_eq!(found(&[1.0, 2.0]), None);
         let negative = found(&[1.0, -3.0]).unwrap();
-        assert_eq!((negative.id, &negative.operands[..]), (1, &[-3.0][..]));
-        assert_eq!(negative.to_string(), "node 1, log(-3), is not a number");
-        assert!(found(&[0.0, 1.0]).unwrap().to_string().contains("is -inf"));
+        assert_eq!(negative.operands, [-3.0]);
+        assert_eq!(negative.to_string(), "log(-3) is not a number");
+        let infinite = found(&[0.0, 1.0]).unwrap();
+        assert_eq!(
+            infinite.to_string(),
+            "log(0) is infinite in single precision"
+        );
         // The formula is not to blame for its input.
         assert_eq!(found(&[f64::NAN, 1.0]), None);
+    }
+
+    #[test]
+    fn numbers_are_those_of_training() {
+        // log(exp(x)) is 100 in double precision.
+        let expression = Expression {
+            nodes: vec![
+                FormulaNode::Component(0),
+                FormulaNode::Unary(Unary::Exp, 0),
+                FormulaNode::Unary(Unary::Log, 1),
+            ],
+            shapes: vec![],
+            outputs: vec![Some(2)],
+        };
+        let found = expression.first_break(&VectorInput {
+            width: 1,
+            components: &[100.0],
+            parameters: &[],
+            gradients: &[],
+        });
+        assert_eq!(
+            found.unwrap().to_string(),
+            "exp(100) is infinite in single precision"
+        );
     }
 }

@@ -39,6 +39,26 @@ impl NodeValue {
 impl FormulaInput<'_> {
     /// Returns the values of all nodes.
     pub(crate) fn evaluate(&self, nodes: &[FormulaNode]) -> Vec<NodeValue> {
+        self.evaluate_with(nodes, |value| value)
+    }
+
+    /// Returns the values of all nodes, each rounded to single precision.
+    pub(crate) fn evaluate_rounded(&self, nodes: &[FormulaNode]) -> Vec<NodeValue> {
+        let round = |value: f64| f64::from(value as f32);
+        self.evaluate_with(nodes, |value| match value {
+            NodeValue::One(value) => NodeValue::One(round(value)),
+            NodeValue::Each(mut values) => {
+                values.iter_mut().for_each(|value| *value = round(*value));
+                NodeValue::Each(values)
+            }
+        })
+    }
+
+    fn evaluate_with(
+        &self,
+        nodes: &[FormulaNode],
+        keep: impl Fn(NodeValue) -> NodeValue,
+    ) -> Vec<NodeValue> {
         let mut values: Vec<NodeValue> = Vec::with_capacity(nodes.len());
         // Nodes computed from constants alone are constants, rounded as such.
         let mut constants: Vec<Option<f32>> = Vec::with_capacity(nodes.len());
@@ -46,7 +66,7 @@ impl FormulaInput<'_> {
             let constant = fold(node, |id| constants[id as usize]);
             values.push(match constant {
                 Some(value) => NodeValue::One(value.into()),
-                None => self.value(node, &values),
+                None => keep(self.value(node, &values)),
             });
             constants.push(constant);
         }

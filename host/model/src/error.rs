@@ -137,8 +137,8 @@ pub enum RunError {
     /// A formula of an operator or a comparator is not finite.
     #[error(
         "the loss is not finite in epoch {}, edge set {}, edge chunk {}, bucket {bucket}, batch {batch} of worker \
-         {worker}: {what}; the last checkpoint is kept: change the formula so that it is finite for all numbers, or \
-         lower `lr` if they have grown too large{}",
+         {worker}: {what}; the last checkpoint is kept: if the formula is yours, make it finite for all numbers; if the \
+         numbers have grown, lower `lr` or set `max_norm`{}",
         pass.epoch + 1, pass.edge_set + 1, pass.edge_chunk + 1,
         file.as_ref().map_or_else(String::new, |file| {
             format!("; `pbg-host plugin replay {}` repeats it", file.display())

@@ -28,6 +28,8 @@ const FORMAT: ManifestFormat = ManifestFormat {
     version: 1,
     oldest: 1,
 };
+/// Name of the file in the folder of a checkpoint.
+pub const CALIBRATION: &str = "calibration.json";
 /// Number of bins of the reliability.
 const BINS: usize = 10;
 
@@ -85,7 +87,7 @@ impl Calibration {
     /// # Errors
     /// When it is damaged.
     pub fn find(folder: &Path) -> Result<Option<Self>, RunError> {
-        let path = calibration_path(folder);
+        let path = folder.join(CALIBRATION);
         if !path.exists() {
             return Ok(None);
         }
@@ -105,7 +107,7 @@ impl Calibration {
         let checkpoint = resolved.version()?;
         let found = Self::find(checkpoint.path())?;
         let found =
-            found.ok_or_else(|| error(calibration_path(checkpoint.path()), "there is none"))?;
+            found.ok_or_else(|| error(checkpoint.path().join(CALIBRATION), "there is none"))?;
         let types = &resolved.blueprint().layout.types;
         let partitions = types
             .iter()
@@ -115,7 +117,7 @@ impl Calibration {
                 "it belongs to version {}, since which the model was trained",
                 found.version
             );
-            return Err(error(calibration_path(checkpoint.path()), &what));
+            return Err(error(checkpoint.path().join(CALIBRATION), &what));
         }
         Ok(found)
     }
@@ -173,16 +175,10 @@ pub fn calibrate(
 }
 
 fn store(trained: &TrainedModel<'_>, calibration: &Calibration) -> Result<(), RunError> {
-    let path = calibration_path(trained.checkpoint.path());
+    let path = trained.checkpoint.path().join(CALIBRATION);
     let bytes = sealed_json::seal(FORMAT, calibration);
     let bytes = bytes.map_err(|e| error(path.clone(), &e.to_string()))?;
     pbg_files::replace(&path, &bytes).map_err(|e| error(path, &e.to_string()))
-}
-
-/// Returns the path of the calibration in the folder of a checkpoint.
-#[must_use]
-pub fn calibration_path(folder: &Path) -> PathBuf {
-    folder.join("calibration.json")
 }
 
 fn error(path: PathBuf, what: &str) -> RunError {

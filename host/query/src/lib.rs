@@ -26,8 +26,8 @@ mod served;
 mod without_operators;
 
 pub use calibration::{
-    Calibration, CalibrationOptions, ReliabilityBin, ScoreCurve, calibrate, calibration_needs,
-    calibration_path,
+    CALIBRATION, Calibration, CalibrationOptions, ReliabilityBin, ScoreCurve, calibrate,
+    calibration_needs,
 };
 pub use combine::{Combination, Combined, combine, last_versions};
 pub use evaluate::predict::{

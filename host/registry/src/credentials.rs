@@ -218,6 +218,16 @@ fn of_docker(host: &str, config: &DockerConfig) -> Result<RegistryCredentials, S
     let Some((_, login)) = logins.find(|(key, _)| is_this(key)) else {
         return Ok(RegistryCredentials::none(host, helper));
     };
+    // Beside an identity token, `auth` has a user without a password.
+    if login
+        .identitytoken
+        .as_deref()
+        .is_some_and(|token| !token.is_empty())
+    {
+        return Err(format!(
+            "{host} has an identity token, which pbg-host does not use; give it a user and a password or an access token"
+        ));
+    }
     if let (Some(user), Some(password)) = (&login.username, &login.password) {
         let (user, password) = (user.clone(), password.clone());
         return Ok(RegistryCredentials::of_user(UserPassword {
@@ -238,9 +248,6 @@ fn of_docker(host: &str, config: &DockerConfig) -> Result<RegistryCredentials, S
                 password: password.to_owned(),
             }))
         }
-        None if login.identitytoken.is_some() => Err(format!(
-            "{host} has an identity token, which pbg-host does not use; give it a user and a password or an access token"
-        )),
         None => Ok(RegistryCredentials::none(host, helper)),
     }
 }
@@ -307,6 +314,7 @@ mod tests {
             r#"{"auth": "hidden!"}"#,
             r#"{"auth": "aGlkZGVu"}"#,
             r#"{"identitytoken": "hidden"}"#,
+            r#"{"auth": "aGlkZGVuOg==", "identitytoken": "hidden"}"#,
         ] {
             let config = format!(r#"{{"auths": {{"ghcr.io": {login}}}}}"#);
             let what = found("ghcr.io", &config).unwrap_err();

@@ -412,8 +412,7 @@ impl RegistryExchange {
     fn unreachable(&self, error: &reqwest::Error, what: &str) -> RegistryError {
         if error.is_timeout() && !error.is_connect() {
             return RegistryError::service(format!(
-                "the registry does not answer within {} s when asked for {what}; try again later",
-                self.times.stall.as_secs()
+                "the registry does not answer in time when asked for {what}; try again later"
             ));
         }
         let cause = cause_of(error);

@@ -35,10 +35,13 @@ impl RegistryReference {
     /// When it is no reference, or contains credentials.
     pub fn parse(text: &str) -> Result<Self, RegistryError> {
         // Without quoting the text, which may have a password.
-        let has_credentials = match text.split_once('@') {
-            None => false,
-            Some((_, rest)) => !rest.starts_with("sha") || rest.contains('@'),
-        };
+        let (_, named) = text.split_once("://").unwrap_or_default();
+        let host = named.split('/').next().unwrap_or_default();
+        let is_digest = |rest: &str| rest.starts_with("sha") && !rest.contains('@');
+        let has_credentials = host.contains('@')
+            || text
+                .split_once('@')
+                .is_some_and(|(_, rest)| !is_digest(rest));
         if has_credentials {
             return Err(RegistryError::usage(
                 "the reference has credentials, or an `@` without a digest behind it",
@@ -288,6 +291,7 @@ mod tests {
     fn a_password_in_a_reference_is_not_repeated() {
         for text in [
             "oci://me:hidden@ghcr.io/o:1",
+            "oci://me:hidden@share.example.org/o:1",
             "https://me:hidden@ghcr.io/o",
             "me:hidden@ghcr.io/o",
             "oci://me:a/hidden@ghcr.io/o:1",

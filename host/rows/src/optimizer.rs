@@ -171,6 +171,9 @@ const BETA1: f32 = 0.9;
 const BETA2: f32 = 0.999;
 /// Adam's term added to each divisor.
 const ADAM_EPSILON: f32 = 1e-8;
+/// Largest length of a step, in learning rates. Averages of the same gradients give at most 7.3; a worker that reads an
+/// average of one update and one of another could take a step of any length.
+const LONGEST_STEP: f32 = 10.0;
 /// Number of updates from which on they are no longer counted: neither average needs a correction.
 const UNCORRECTED: f32 = 65536.0;
 
@@ -203,6 +206,8 @@ struct Correction {
     step: f32,
     /// Factor of the root of the average of squared gradients.
     root: f32,
+    /// Longest step.
+    longest: f32,
 }
 
 impl Correction {
@@ -211,6 +216,7 @@ impl Correction {
         Self {
             step: (f64::from(lr) / weight(BETA1)) as f32,
             root: weight(BETA2).sqrt().recip() as f32,
+            longest: LONGEST_STEP * lr,
         }
     }
 }
@@ -235,7 +241,11 @@ fn adam(
     gradient: &[f32],
     correction: Correction,
 ) -> bool {
-    let Correction { step, root } = correction;
+    let Correction {
+        step,
+        root,
+        longest,
+    } = correction;
     let mut finite = true;
     let averages = means.iter_mut().zip(squares);
     for ((value, (mean, square)), &g) in values.iter_mut().zip(averages).zip(gradient) {
@@ -247,6 +257,7 @@ fn adam(
         let difference = step * new_mean / (new_square.sqrt() * root + ADAM_EPSILON);
         *mean = if takes { new_mean } else { *mean };
         *square = if takes { new_square } else { *square };
+        let difference = difference.clamp(-longest, longest);
         *value -= if takes { difference } else { 0.0 };
     }
     finite

@@ -17,7 +17,7 @@ use rand::RngExt;
 use rand_distr::{Distribution, StandardNormal};
 
 use crate::shared_rows::SharedRows;
-use crate::spec::{EntitySpec, ModelSpec, RelationSpec};
+use crate::spec::{ModelSpec, RelationSpec};
 
 /// A named tensor of parameters and its accumulated squared gradients.
 #[derive(Debug)]
@@ -143,7 +143,7 @@ impl Params {
             params.operators.push(sides.map(Option::flatten));
         }
         for entity in &spec.entities {
-            let global = (spec.global_emb && !entity.frozen).then(|| {
+            let global = spec.global_emb.then(|| {
                 let name = format!("entities/{}/global_embedding", entity.name);
                 let zeros = SharedRows::zeros(1, entity.dimension);
                 let shape = vec![entity.dimension];
@@ -171,8 +171,7 @@ impl Params {
                     width: part.width() as u64,
                 })
         });
-        let with_global = |entity: &&EntitySpec| spec.global_emb && !entity.frozen;
-        let entities = spec.entities.iter().filter(with_global);
+        let entities = spec.entities.iter().filter(|_| spec.global_emb);
         of_operators.chain(entities.map(|entity| TensorSize {
             rows: 1,
             width: entity.dimension as u64,

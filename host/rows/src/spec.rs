@@ -16,7 +16,7 @@ pub struct EntitySpec {
     pub dimension: usize,
     /// Whether an entity's embedding is the mean of its features' rows.
     pub featurized: bool,
-    /// Whether training leaves the embeddings as they are. Such a type has no global embedding, which would move them.
+    /// Whether training leaves the embeddings as they are, and so the global embedding, which is added to all of them.
     pub frozen: bool,
 }
 

@@ -13,7 +13,7 @@ use pbg_dataset::Dataset;
 use pbg_export::hub::{self, HubContents};
 use pbg_files::FileError;
 use pbg_model::{ResolvedConfig, StoredModel, TrainedModel};
-use pbg_query::{Calibration, calibration_path};
+use pbg_query::{CALIBRATION, Calibration};
 
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
@@ -57,6 +57,7 @@ pub fn export_to_hub(
         beside: calibration_of(resolved, checkpoint.path())?
             .into_iter()
             .collect(),
+        removed: vec![CALIBRATION],
         overwrite,
     };
     Ok(hub::write(model.dataset, checkpoint, contents, out)?)
@@ -69,11 +70,10 @@ fn calibration_of(resolved: &ResolvedConfig, folder: &Path) -> Result<Option<(St
     if Calibration::find(folder)?.is_none() || Calibration::of(resolved).is_err() {
         return Ok(None);
     }
-    let path = calibration_path(folder);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let path = folder.join(CALIBRATION);
     let content = std::fs::read(&path).map_err(|e| FileError::new("read", &path, e));
     let content = content.map_err(|error| Failure::new(FailureKind::Io, error))?;
-    Ok(Some((name.into_owned(), content)))
+    Ok(Some((CALIBRATION.to_owned(), content)))
 }
 
 /// Removes from a configuration what belongs to this machine and this run: paths, addresses of other machines, the

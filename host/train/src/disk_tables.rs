@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex};
 use pbg_checkpoint::manifest::RunInfo;
 use pbg_checkpoint::{Checkpoint, PartitionData, ReadCheckpoint, TargetCommit, Tensor, TensorRef};
 use pbg_core::lock::lock;
+use pbg_core::model::Optimizer;
 use pbg_core::seed;
 use pbg_kernels::device::OpenDevice;
 use pbg_model::compatibility::{OpenPurpose, check_compatibility};
 use pbg_model::error::RunError;
 use pbg_model::layout::{Layout, TableKey, TypeLayout};
+use pbg_model::memory;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::rounding::{Point, Roundings};
 use pbg_model::tables;
@@ -21,6 +23,23 @@ use rand_distr::{Distribution, StandardNormal};
 use crate::buffer::TableStore;
 use crate::new_rows::NewRows;
 use crate::own_vectors::OwnVectors;
+/// Checks that the optimizer state of `init_path` can be converted, a partition at a time.
+fn require_conversion(resolved: &ResolvedConfig, stored: Optimizer) -> Result<(), RunError> {
+    let types = resolved.blueprint().layout.types.iter();
+    let bytes = types.map(|layout| {
+        let numbers = stored.state_width(layout.dimension) + layout.dimension;
+        layout.rows.iter().max().unwrap_or(&0) * 4 * numbers as u64
+    });
+    match stored == resolved.config().optimizer {
+        true => Ok(()),
+        false => Ok(memory::require_more(
+            "converting the optimizer state of init_path",
+            bytes.max().unwrap_or(0),
+            "use more partitions, or the optimizer of that checkpoint",
+        )?),
+    }
+}
+
 /// Initial state of tables: vectors of the user where a file has them, then `init_path`, otherwise random normal values.
 pub struct InitialTables {
     /// The checkpoint of `init_path`.
@@ -58,6 +77,7 @@ impl InitialTables {
                 new = NewRows::since(earlier, resolved)?;
                 missing = UntrainedNames::of(earlier, &resolved.ids()?);
             }
+            require_conversion(resolved, opened.run().optimizer)?;
             checkpoint = Some(opened);
         }
         Ok(Self {

@@ -1,6 +1,7 @@
 //! Formulas of operators and comparators that are not finite for finite numbers: found in the batch whose loss was not
 //! finite, and kept in a file that repeats it.
 
+use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,8 +27,14 @@ const FILES: u32 = 20;
 const BYTES: u64 = 64 << 20;
 /// Largest number of nodes of a formula in a file.
 const NODES: usize = 100_000;
+/// Largest number of floats of an embedding in a file.
+const DIMENSION: usize = 65_536;
+/// Largest number of values that the evaluation of a file computes: nodes times elements.
+const VALUES: usize = 50_000_000;
 /// Number of negatives that each edge is compared with in the search.
 const NEGATIVES: usize = 20;
+/// Number of values that a search computes, which takes about a second.
+const SEARCHED: usize = 100_000_000;
 
 /// A formula, with finite numbers for which it is not finite.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -87,9 +94,11 @@ pub struct FaultFileError {
 }
 
 impl FormulaFault {
-    /// Looks for a formula that is not finite for the numbers of a batch, which were not changed by it.
-    pub(crate) fn find(spec: &ModelSpec, job: &BatchJob<'_>) -> Option<(Self, FaultFound)> {
-        Search { spec, job }.run()
+    /// Looks for a formula that is not finite among the edges of a batch and some of its negatives, with the numbers as
+    /// they are now, for about a second. `None` if it finds none.
+    pub(crate) fn find(spec: &ModelSpec, job: &BatchJob<'_>) -> Option<Box<(Self, FaultFound)>> {
+        let left = Cell::new(SEARCHED);
+        Search { spec, job, left }.run()
     }
 
     fn new(formula: FaultyFormula, embeddings: &[&[f32]], parameters: &[f32]) -> Self {
@@ -106,6 +115,14 @@ impl FormulaFault {
     /// # Errors
     /// When the formula breaks a rule, or the numbers do not fit it.
     pub fn evaluate(&self) -> Result<Option<FaultFound>, String> {
+        let widest = self.embeddings.iter().map(Vec::len).max().unwrap_or(0);
+        let nodes = match &self.formula {
+            FaultyFormula::Operator(of) | FaultyFormula::LeftOperator(of) => of.nodes.len(),
+            FaultyFormula::Comparator(of) => of.nodes.len(),
+        };
+        if widest > DIMENSION || nodes.saturating_mul(widest) > VALUES {
+            return Err("has a formula or an embedding that is too large".to_owned());
+        }
         let numbers = self.embeddings.iter().flatten().chain(&self.parameters);
         let largest = numbers.clone().fold(0.0, |max: f32, x| max.max(x.abs()));
         if !numbers.clone().all(|x| x.is_finite()) {
@@ -273,35 +290,83 @@ fn wide(numbers: &[f32]) -> Vec<f64> {
 struct Search<'a> {
     spec: &'a ModelSpec,
     job: &'a BatchJob<'a>,
+    /// Number of values that may still be computed.
+    left: Cell<usize>,
 }
 
+type Found = Option<Box<(FormulaFault, FaultFound)>>;
+
 impl Search<'_> {
-    fn run(&self) -> Option<(FormulaFault, FaultFound)> {
+    fn run(&self) -> Found {
         let rules = &self.spec.relations[self.job.batch.spec_index()];
         let has_operator = matches!(rules.operator, Operator::Traced(_));
         if !has_operator && self.spec.comparator.formula().is_none() {
             return None;
         }
         for edge in 0..self.job.batch.len() {
-            let (lhs, found) = self.transformed(Side::Lhs, edge, self.job.batch.lhs[edge]);
+            if self.left.get() == 0 {
+                return None;
+            }
+            let found = match self.spec.is_dynamic() {
+                true => self.of_dynamic(edge),
+                false => self.of_static(edge),
+            };
             if found.is_some() {
                 return found;
             }
-            let (rhs, found) = self.transformed(Side::Rhs, edge, self.job.batch.rhs[edge]);
-            let found = found.or_else(|| self.compared(&lhs, &rhs));
-            if found.is_some() {
-                return found;
+        }
+        None
+    }
+
+    /// Checks an edge whose right entity, and possibly left entity, is transformed, as all negatives are.
+    fn of_static(&self, edge: usize) -> Found {
+        let transformed = |side, entity| self.transformed(side, edge, self.row(side, entity));
+        let (lhs, rhs) = (self.job.batch.lhs[edge], self.job.batch.rhs[edge]);
+        let (lhs, rhs) = match (transformed(Side::Lhs, lhs), transformed(Side::Rhs, rhs)) {
+            (Ok(lhs), Ok(rhs)) => (lhs, rhs),
+            (Err(found), _) | (_, Err(found)) => return Some(found),
+        };
+        let found = self.compared(&lhs, &rhs);
+        for side in Side::BOTH {
+            for &offset in self.negatives(side, edge) {
+                let row = match transformed(side, offset) {
+                    Ok(row) => row,
+                    Err(found) => return Some(found),
+                };
+                let found = match side {
+                    Side::Lhs => self.compared(&row, &rhs),
+                    Side::Rhs => self.compared(&lhs, &row),
+                };
+                if found.is_some() {
+                    return found;
+                }
             }
-            for side in Side::BOTH {
-                for &offset in self.negatives(side, edge) {
-                    let (row, found) = self.transformed(side, edge, offset);
-                    let found = found.or_else(|| match side {
-                        Side::Lhs => self.compared(&row, &rhs),
-                        Side::Rhs => self.compared(&lhs, &row),
-                    });
-                    if found.is_some() {
-                        return found;
-                    }
+        }
+        found
+    }
+
+    /// Checks an edge of which one entity is transformed, and compared with the other one and with negatives as they
+    /// are.
+    fn of_dynamic(&self, edge: usize) -> Found {
+        let rows = [
+            self.row(Side::Lhs, self.job.batch.lhs[edge]),
+            self.row(Side::Rhs, self.job.batch.rhs[edge]),
+        ];
+        for side in Side::BOTH {
+            let [this, other] = [side, side.other()].map(|side| &rows[side as usize]);
+            let query = match self.transformed(side, edge, this.clone()) {
+                Ok(query) => query,
+                Err(found) => return Some(found),
+            };
+            let negatives = self.negatives(side.other(), edge);
+            let negatives = negatives.map(|&offset| self.row(side.other(), offset));
+            for candidate in std::iter::once(other.clone()).chain(negatives) {
+                let found = match side {
+                    Side::Lhs => self.compared(&query, &candidate),
+                    Side::Rhs => self.compared(&candidate, &query),
+                };
+                if found.is_some() {
+                    return found;
                 }
             }
         }
@@ -317,17 +382,10 @@ impl Search<'_> {
         some.filter(move |&&offset| (offset as usize) < entities)
     }
 
-    /// Transforms the embedding of an entity as that of an edge is, and checks the operator.
-    fn transformed(
-        &self,
-        side: Side,
-        edge: usize,
-        entity: u32,
-    ) -> (Vec<f32>, Option<(FormulaFault, FaultFound)>) {
-        let relation = self.job.batch.spec_index();
-        let rules = &self.spec.relations[relation];
-        let dimension = self.spec.entities[rules.rhs].dimension;
-        let mut row = vec![0.0; dimension];
+    /// Returns the embedding of an entity.
+    fn row(&self, side: Side, entity: u32) -> Vec<f32> {
+        let rules = &self.spec.relations[self.job.batch.spec_index()];
+        let mut row = vec![0.0; self.spec.entities[rules.entity(side)].dimension];
         let look_up = LookUp {
             max_norm: self.spec.max_norm,
             in_place: false,
@@ -339,14 +397,25 @@ impl Search<'_> {
             &mut Vec::new(),
         );
         if let Some(global) = self.job.params.global(rules.entity(side)) {
-            let mut added = vec![0.0; dimension];
+            let mut added = vec![0.0; row.len()];
             global.values.read_row(0, &mut added);
             row.iter_mut()
                 .zip(added)
                 .for_each(|(x, global)| *x += global);
         }
-        let Operator::Traced(handle) = rules.operator else {
-            return (row, None);
+        row
+    }
+
+    /// Transforms the embedding of an entity on `side` as that of an edge is; the fault if the operator is not finite.
+    fn transformed(
+        &self,
+        side: Side,
+        edge: usize,
+        row: Vec<f32>,
+    ) -> Result<Vec<f32>, Box<(FormulaFault, FaultFound)>> {
+        let relation = self.job.batch.spec_index();
+        let Operator::Traced(handle) = self.spec.relations[relation].operator else {
+            return Ok(row);
         };
         let formula = handle.formula();
         let on_left = side == Side::Lhs && !self.spec.is_dynamic();
@@ -354,12 +423,16 @@ impl Search<'_> {
             Some(relations) => (side, relations[edge] as usize),
             None => (Side::Rhs, 0),
         };
-        let parameters = packed(self.job.params.operator(relation, own), number);
         let used = match (on_left, formula.lhs()) {
             (false, _) => formula,
             (true, Some(lhs)) => lhs,
-            (true, None) => return (row, None),
+            (true, None) => return Ok(row),
         };
+        let parameters = packed(self.job.params.operator(relation, own), number);
+        self.spend(
+            used.forward().nodes.len() + used.backward().nodes.len(),
+            row.len(),
+        );
         if let Ok(Some(_)) = of_operator(used, &row, &parameters) {
             let definition = formula.definition().clone();
             let faulty = match on_left {
@@ -367,14 +440,26 @@ impl Search<'_> {
                 false => FaultyFormula::Operator(definition),
             };
             let fault = located(FormulaFault::new(faulty, &[&row], &parameters));
-            return (row, fault);
+            return fault.map_or(Ok(row), Err);
         }
         let output = used.apply(&wide(&row), &wide(&parameters));
-        (output.into_iter().map(|x| x as f32).collect(), None)
+        Ok(output.into_iter().map(|x| x as f32).collect())
     }
 
-    fn compared(&self, left: &[f32], right: &[f32]) -> Option<(FormulaFault, FaultFound)> {
+    /// Counts the values of an evaluation.
+    fn spend(&self, nodes: usize, elements: usize) {
+        let left = self.left.get();
+        self.left
+            .set(left.saturating_sub(nodes.saturating_mul(elements)));
+    }
+
+    fn compared(&self, left: &[f32], right: &[f32]) -> Found {
         let formula = self.spec.comparator.formula()?.formula();
+        let pairs = formula.pairs(Candidates::Right);
+        self.spend(
+            pairs.score.nodes.len() + pairs.slopes.nodes.len(),
+            left.len(),
+        );
         of_comparator(formula, left, right).ok()??;
         let faulty = FaultyFormula::Comparator(formula.definition().clone());
         located(FormulaFault::new(faulty, &[left, right], &[]))
@@ -382,9 +467,9 @@ impl Search<'_> {
 }
 
 /// Returns a fault with the place where its formula is not finite; `None` if its numbers are not finite either.
-fn located(fault: FormulaFault) -> Option<(FormulaFault, FaultFound)> {
+fn located(fault: FormulaFault) -> Found {
     let found = fault.evaluate().ok()??;
-    Some((fault, found))
+    Some(Box::new((fault, found)))
 }
 
 /// Returns row `row` of all tensors of an operator, one after the other.

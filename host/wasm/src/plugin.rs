@@ -62,17 +62,12 @@ pub struct PluginInfo {
     pub exports: Vec<String>,
     /// Whether it imports the interface for reading files; a configuration has to grant it a folder then.
     pub reads_files: bool,
-    /// Whether it contains an interpreter, by its size. Such a component imports every interface, used or not.
-    pub has_interpreter: bool,
     /// Size of the component (bytes).
     pub size: u64,
     /// SHA-256 of the component, in hexadecimal.
     pub sha256: String,
 }
 
-/// Size (bytes) beyond which a component contains an interpreter: those of JavaScript and Python alone have more than
-/// 10 MiB, and compiled plugins a few hundred KiB.
-const LARGEST_COMPILED: u64 = 4 << 20;
 /// Largest size (bytes) of a description; the strings in it have their own limits.
 const DESCRIPTION_BYTES: usize = 256 << 10;
 
@@ -194,7 +189,6 @@ impl Sandbox {
                 .imports
                 .iter()
                 .any(|import| import.contains("/files@")),
-            has_interpreter: program.size > LARGEST_COMPILED,
             imports: program.imports.clone(),
             exports: program.exports.clone(),
             size: program.size,

@@ -104,7 +104,8 @@ pub(crate) fn is_kgx(header: &[&str]) -> bool {
 /// lies beside that of the edges.
 pub(crate) fn is_kgx_nodes(header: &[&str]) -> bool {
     let has = |name: &str| header.iter().any(|column| column.trim() == name);
-    has("id") && has("category") && !has("subject") && !has("object")
+    let is_side = |column: &&str| matches!(Role::of_name(column), Some(Role::Lhs | Role::Rhs));
+    has("id") && has("category") && !header.iter().any(is_side)
 }
 
 impl Role {

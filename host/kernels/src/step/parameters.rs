@@ -203,6 +203,10 @@ impl ParameterGradients {
             rhs.clear();
         }
         for (entity, gradient) in [(rules.lhs, lhs), (rules.rhs, rhs)] {
+            if spec.entities[entity].frozen {
+                finite &= gradient.iter().all(|value| value.is_finite());
+                continue;
+            }
             if let Some(global) = params.global(entity).filter(|_| !gradient.is_empty()) {
                 finite &= optimizer::apply_elements(global, 0, gradient, lr, &mut self.scratch);
             }

@@ -91,7 +91,7 @@ fn adam_averages_what_each_row_has_seen() {
         }
         (Optimizer::Adam, state)
     });
-    let mut trained = 0;
+    let (mut trained, mut compared) = (0, [0; 2]);
     for (row, state) in states.chunks(width).enumerate() {
         let gradients = &gradient[row * DIMENSION..][..DIMENSION];
         let updates = i32::from(row % 2 == 0);
@@ -117,6 +117,7 @@ fn adam_averages_what_each_row_has_seen() {
             let expected = f64::from(before[at]) - 0.01 * fair_mean / (fair_square.sqrt() + 1e-8);
             // The gradient is known to about three digits, and only its sign counts in a first update.
             if g.abs() > 1e-3 {
+                compared[updates as usize - 1] += 1;
                 let apart = (f64::from(after[at]) - expected).abs();
                 assert!(apart < 5e-5, "row {row}: {} {expected}", after[at]);
                 let near = |found: f32, expected: f64| {
@@ -127,4 +128,5 @@ fn adam_averages_what_each_row_has_seen() {
         }
     }
     assert!(trained > 2, "{trained}");
+    assert!(compared[0] > 5 && compared[1] > 5, "{compared:?}");
 }

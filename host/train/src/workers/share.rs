@@ -268,7 +268,8 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         let batch = columns.batch(relation);
         let stats = self.with_job(&batch, &draws, relation, Executor::train_together)?;
         let stats = match stats {
-            Err(StepError::NonFinite(_)) => {
+            // The rows of a device are not those of main memory.
+            Err(StepError::NonFinite(_)) if matches!(self.trainers[0], Executor::Core(_)) => {
                 let spec = &self.work.blueprint.spec;
                 let found = self.with_job(&batch, &draws, relation, |_, _, job| {
                     Ok(FormulaFault::find(spec, job))

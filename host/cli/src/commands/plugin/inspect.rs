@@ -45,6 +45,10 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print_result(args.json, &labelled, |out| show(out, &labelled))
 }
 
+/// Size (bytes) beyond which a component probably contains an interpreter: those of JavaScript and Python alone have
+/// more than 10 MiB, and compiled plugins usually a few hundred KiB.
+const LARGEST_COMPILED: u64 = 4 << 20;
+
 fn show(out: &mut dyn Write, Labelled { source, inspection }: &Labelled<'_>) -> io::Result<()> {
     let metadata = &inspection.metadata;
     writeln!(
@@ -64,16 +68,15 @@ fn show(out: &mut dyn Write, Labelled { source, inspection }: &Labelled<'_>) -> 
     };
     writeln!(out, "  imports   {imports}")?;
     if inspection.reads_files {
-        let (asks, note) = match inspection.has_interpreter {
-            true => (
-                "may read",
-                " (an interpreter imports every interface, whether its program uses it or not)",
-            ),
-            false => ("asks for", ""),
+        let note = match inspection.size > LARGEST_COMPILED {
+            true => {
+                " (of this size, it probably contains an interpreter, which imports every interface, used or not)"
+            }
+            false => "",
         };
         writeln!(
             out,
-            "  {asks}  files: [[plugins.grants]] plugin = \"{}\", read = [\"FOLDER\"]{note}",
+            "  asks for  files: [[plugins.grants]] plugin = \"{}\", read = [\"FOLDER\"]{note}",
             metadata.name
         )?;
     }
