@@ -13,13 +13,14 @@ use crate::step;
 
 /// Folders of the kinds of strategies, and the beginnings of the names of their packages; a kind without plugins has no
 /// folder.
-const KINDS: [(&str, &str); 6] = [
+const KINDS: [(&str, &str); 7] = [
     ("orders", "pbg-order-"),
     ("samplers", "pbg-sampler-"),
     ("negatives", "pbg-negatives-"),
     ("losses", "pbg-loss-"),
     ("operators", "pbg-operator-"),
     ("comparators", "pbg-comparator-"),
+    ("schedules", "pbg-schedule-"),
 ];
 
 /// Package of the program that encodes core modules as components. `xtask` itself does not contain it, since it would

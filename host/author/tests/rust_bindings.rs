@@ -9,13 +9,14 @@ use wit_bindgen_rust::{Opts, WithOption};
 
 /// Modules of the bindings, each with the interface that its world exports. Each has its own world, separate from that
 /// of `metadata`: the encoder of components joins the two.
-const STRATEGIES: [(&str, &str); 7] = [
+const STRATEGIES: [(&str, &str); 8] = [
     ("comparator", "comparator-formula"),
     ("computed", "loss-computed"),
     ("negatives", "negative-distribution"),
     ("operator", "operator-formula"),
     ("order", "bucket-order"),
     ("sampler", "relation-sampler"),
+    ("schedule", "learning-rate-schedule"),
     ("traced", "loss-traced"),
 ];
 

@@ -83,6 +83,7 @@ pub mod negatives;
 pub mod operator;
 pub mod order;
 pub mod sampler;
+pub mod schedule;
 pub mod traced;
 
 use std::cell::RefCell;

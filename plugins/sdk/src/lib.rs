@@ -40,7 +40,8 @@
 //! with [`TracedLoss`] and [`export_traced_loss!`] for a formula, or [`ComputedLoss`] and
 //! [`export_computed_loss!`] for code, operators of relations, with [`TracedOperator`] and
 //! [`export_traced_operator!`], comparators of embeddings, with [`TracedComparator`] and [`export_traced_comparator!`],
-//! and distributions of negatives, with [`NegativeSampler`] and [`export_negatives!`].
+//! distributions of negatives, with [`NegativeSampler`] and [`export_negatives!`], and learning rate schedules, with
+//! [`RateSchedule`] and [`export_schedule!`].
 //!
 //! Three rules for plugins:
 //!
@@ -70,6 +71,7 @@ mod pass;
 mod rng;
 pub mod run;
 mod sampler;
+mod schedule;
 pub mod simd;
 pub mod states;
 pub mod testing;
@@ -89,6 +91,7 @@ pub use parameters::{Parameters, Value};
 pub use pass::{Bucket, Pass, Side};
 pub use rng::Rng;
 pub use sampler::{Draw, Draws, Sampler, Share};
+pub use schedule::{RateSchedule, SchedulePosition};
 pub use traffic::Traffic;
 
 /// Result of a plugin's functions. An error is a sentence for the user.

@@ -5,6 +5,7 @@ mod losses;
 mod negatives;
 mod operators;
 mod samplers;
+mod schedules;
 
 pub use comparators::{assert_traced_comparator, comparator_with_defaults};
 pub use losses::{
@@ -14,6 +15,7 @@ pub use losses::{
 pub use negatives::{assert_distribution, assert_negatives};
 pub use operators::{assert_traced_operator, operator_with_defaults};
 pub use samplers::{assert_draws, assert_sampler};
+pub use schedules::{assert_factor, assert_schedule};
 
 use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass, Value};
 

@@ -26,4 +26,6 @@ pub mod order;
 #[rustfmt::skip]
 pub mod sampler;
 #[rustfmt::skip]
+pub mod schedule;
+#[rustfmt::skip]
 pub mod traced;

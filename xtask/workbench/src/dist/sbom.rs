@@ -12,13 +12,14 @@ use super::zig;
 /// Packages of the workspace that users install: the program and the extension of Python.
 const ROOTS: [&str; 2] = ["pbg-host", "pbg-python"];
 /// Beginnings of the names of the standard plugins, which are compiled for the sandbox and embedded.
-const PLUGINS: [&str; 6] = [
+const PLUGINS: [&str; 7] = [
     "pbg-order-",
     "pbg-sampler-",
     "pbg-negatives-",
     "pbg-loss-",
     "pbg-operator-",
     "pbg-comparator-",
+    "pbg-schedule-",
 ];
 /// Target of plugins.
 const SANDBOX: &str = "wasm32-unknown-unknown";

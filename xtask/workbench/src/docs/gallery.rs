@@ -15,7 +15,7 @@ use super::pages::save;
 pub(super) const PAGE: &str = "docs/plugins/gallery.md";
 
 /// Kinds of plugins, as the program names them, with their headings, in the order of the page.
-const KINDS: [(&str, &str); 7] = [
+const KINDS: [(&str, &str); 8] = [
     ("bucket_order", "Bucket orders"),
     ("relation_sampler", "Relation samplers"),
     ("negative_sampler", "Negative samplers"),
@@ -23,6 +23,7 @@ const KINDS: [(&str, &str); 7] = [
     ("computed_loss", "Losses that are code"),
     ("traced_operator", "Operators"),
     ("comparator", "Comparators"),
+    ("rate_schedule", "Learning rate schedules"),
 ];
 
 const INTRODUCTION: &str = "# Standard plugins
