@@ -79,6 +79,7 @@ mod tests {
             losses: named(DEFAULT_LOSS),
             operators: Vec::new(),
             comparators: Vec::new(),
+            schedules: Vec::new(),
             files: Vec::new(),
         }
     }

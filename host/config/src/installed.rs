@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+/// Key that names the learning rate schedule.
+pub(super) const LR_DECAY: &str = "lr_schedule.decay";
+
 /// Names that a configuration may give to strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StrategyNames {
@@ -17,6 +20,8 @@ pub struct StrategyNames {
     pub operators: Vec<String>,
     /// Comparators that come with the program as plugins, sorted.
     pub comparators: Vec<String>,
+    /// Learning rate schedules that come with the program as plugins, sorted.
+    pub schedules: Vec<String>,
     /// Components in the user's folders, whose kinds are not known yet.
     pub files: Vec<String>,
 }
@@ -32,6 +37,7 @@ impl StrategyNames {
             &self.losses,
             &self.operators,
             &self.comparators,
+            &self.schedules,
             &self.files,
         ];
         kinds.into_iter().flatten().cloned().collect()
@@ -46,6 +52,7 @@ impl StrategyNames {
             "loss_fn" => &self.losses,
             "operator" => &self.operators,
             "comparator" => &self.comparators,
+            LR_DECAY | "decay" => &self.schedules,
             _ => &[],
         }
     }
@@ -63,6 +70,7 @@ impl StrategyNames {
             ("a loss", "loss_fn"),
             ("an operator", "operator"),
             ("a comparator", "comparator"),
+            ("a learning rate schedule", LR_DECAY),
         ];
         let mut others = kinds.into_iter().filter(|(_, of)| *of != key);
         others.find(|(_, of)| self.standard(of).contains(name))

@@ -28,6 +28,7 @@ impl Config {
         let loss = component(&mut self.loss_fn, &installed.losses);
         let sampler = component(&mut self.relation_sampler, &installed.samplers);
         let negatives = component(&mut self.negative_sampler, &installed.negatives);
+        let schedule = component(&mut self.lr_schedule.decay, &installed.schedules);
         // A formula that is given here has the name of its key, which may look like a path.
         let formulas = &self.formulas;
         let comparator = component(&mut self.comparator, &installed.comparators);
@@ -62,6 +63,7 @@ impl Config {
                 (key("init_names"), entity.init_names.as_mut()),
             ]
         });
+        let schedule = [(KeyPath::from(["lr_schedule", "decay"]), schedule)];
         let operators = self.relations.iter_mut().enumerate().map(|(i, relation)| {
             let key = KeyPath::from(["relations", &i.to_string(), "operator"]);
             let operator = component(&mut relation.operator, &installed.operators);
@@ -69,7 +71,8 @@ impl Config {
             (key, operator)
         });
         let keys = keys.map(|(key, value)| (KeyPath::from([key]), value));
-        let keys = keys.into_iter().chain(ours).chain(vectors).chain(operators);
+        let keys = keys.into_iter().chain(ours).chain(vectors);
+        let keys = keys.chain(operators).chain(schedule);
         for (key, value) in keys.chain(granted) {
             let mut overridden = overrides.iter().map(|(name, _)| KeyPath::parse(name));
             let from_command_line = overridden.any(|path| path.as_ref() == Some(&key));

@@ -75,6 +75,7 @@ mod tests {
             negatives: vec!["uniform_negatives".to_owned()],
             operators: vec!["rotate".to_owned()],
             comparators: Vec::new(),
+            schedules: Vec::new(),
             files: Vec::new(),
         };
         for preset in Preset::ALL {

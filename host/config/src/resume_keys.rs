@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::difference::{ConfigDifference, compare, leaves};
 use super::formulas::canonical_formula;
+use super::installed::LR_DECAY;
 use super::key_path::KeyPath;
 use super::{Config, DEFAULT_NEGATIVES};
 
@@ -127,7 +128,10 @@ impl Config {
     #[must_use]
     pub fn differences_except_strategies(&self, other: &Self) -> Vec<ConfigDifference> {
         let mut differences = self.training_differences(other);
-        differences.retain(|difference| !STRATEGIES.iter().any(|key| difference.is_about(key)));
+        let is_plugin = |config: &Self| config.lr_schedule.plugin().is_some();
+        let schedule = (is_plugin(self) || is_plugin(other)).then_some(LR_DECAY);
+        let names = || STRATEGIES.into_iter().chain(schedule);
+        differences.retain(|difference| !names().any(|key| difference.is_about(key)));
         differences
     }
 

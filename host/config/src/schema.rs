@@ -1,9 +1,11 @@
 //! Documentation of the keys: the JSON schema for editors, and a commented default file.
 
+use pbg_core::lr_schedule::LrDecay;
 use pbg_core::model::Comparator;
 use serde_json::Value as Json;
 
 use super::StrategyNames;
+use super::installed::LR_DECAY;
 use super::sections::{SECTIONS, Section};
 use super::spec::{self, KeySpec, Spec, ValueType};
 
@@ -85,6 +87,12 @@ pub fn schema(installed: &StrategyNames) -> Json {
     let comparators = Comparator::BUILT_IN.iter().map(Comparator::name);
     let plugins = installed.standard("comparator").iter().map(String::as_str);
     schema["properties"]["comparator"]["x-standard"] = comparators.chain(plugins).collect();
+    let courses = LrDecay::BUILT_IN.iter().map(|decay| decay.name());
+    let plugins = installed.standard(LR_DECAY).iter().map(String::as_str);
+    let property = &mut schema["$defs"]["LrScheduleConfig"]["properties"]["decay"];
+    let description = property["description"].as_str().unwrap_or_default();
+    property["description"] = installed.describe(LR_DECAY, description).into();
+    property["x-standard"] = courses.chain(plugins).collect();
     schema["title"] = Json::from("pbg-host configuration");
     without_null(&mut schema);
     schema

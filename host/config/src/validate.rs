@@ -57,6 +57,7 @@ pub(super) fn complaints(config: &Config, installed: Option<&StrategyNames>) -> 
     rules.pins();
     if let Some(installed) = installed {
         rules.strategies(installed);
+        rules.lr_decay(installed);
     }
     rules.validation();
     rules.lr_schedule();

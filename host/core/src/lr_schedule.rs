@@ -1,4 +1,4 @@
-//! Learning rates over a run: a linear warm-up, then a constant rate or a decay.
+//! Learning rates over a run: a linear warm-up, then a constant rate, a decay or the schedule of a plugin.
 //!
 //! Every pass has one rate, which depends on the position of the pass in the run and on nothing else. So an interrupted
 //! run, a run of several trainers and a repetition of its history on one machine train each bucket with the same rate.
@@ -7,27 +7,52 @@
 
 use std::f64::consts::FRAC_PI_2;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 use crate::schedule::{PassId, RunExtent};
+use crate::strategy::SchedulePosition;
 
 /// Course of the learning rates after the warm-up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LrDecay {
     /// They stay as configured.
-    #[default]
     Constant,
     /// They fall by the same amount in each epoch.
     Linear,
     /// They fall along half of a cosine: slowly at first and at the end.
     Cosine,
+    /// A plugin decides.
+    Plugin,
 }
 
 impl LrDecay {
-    /// All variants.
-    pub const ALL: [Self; 3] = [Self::Constant, Self::Linear, Self::Cosine];
+    /// The courses that the program knows.
+    pub const BUILT_IN: [Self; 3] = [Self::Constant, Self::Linear, Self::Cosine];
+
+    /// Returns the built-in course of this name.
+    #[must_use]
+    pub fn built_in(name: &str) -> Option<Self> {
+        let mut all = Self::BUILT_IN.into_iter();
+        all.find(|decay| decay.name() == name)
+    }
+
+    /// Returns the name in a configuration.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Constant => "constant",
+            Self::Linear => "linear",
+            Self::Cosine => "cosine",
+            Self::Plugin => "plugin",
+        }
+    }
+}
+
+/// Factor of the learning rates in a pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PassFactor {
+    /// A number.
+    Known(f32),
+    /// The answer of the plugin at this position.
+    Asked(SchedulePosition),
 }
 
 /// Factor of the learning rates of a configuration, as a function of the position in the run.
@@ -46,31 +71,50 @@ pub struct LrSchedule {
 impl LrSchedule {
     /// Returns the factor of all batches of `pass`: that of the middle of the pass.
     #[must_use]
-    pub fn factor(&self, pass: PassId, extent: RunExtent) -> f32 {
-        let chunks = f64::from(extent.edge_chunks.max(1));
-        let passes = f64::from(extent.edge_sets.max(1)) * chunks;
-        let number = f64::from(pass.edge_set) * chunks + f64::from(pass.edge_chunk);
-        self.at(f64::from(pass.epoch) + (number + 0.5) / passes) as f32
+    pub fn factor(&self, pass: PassId, extent: RunExtent) -> PassFactor {
+        let epochs = middle(pass, extent);
+        if epochs < self.warmup_epochs {
+            return PassFactor::Known((epochs / self.warmup_epochs) as f32);
+        }
+        match self.decay {
+            LrDecay::Plugin => PassFactor::Asked(self.position(epochs)),
+            _ => PassFactor::Known(self.after_warmup(epochs) as f32),
+        }
     }
 
-    /// Returns the factor after `epochs` epochs.
-    fn at(&self, epochs: f64) -> f64 {
-        if epochs < self.warmup_epochs {
-            return epochs / self.warmup_epochs;
+    /// Returns the position of a schedule that is asked after `epochs` epochs.
+    fn position(&self, epochs: f64) -> SchedulePosition {
+        let end = f64::from(self.decay_epochs).max(self.warmup_epochs);
+        SchedulePosition {
+            epoch: epochs.min(end),
+            start: self.warmup_epochs,
+            end,
         }
+    }
+
+    /// Returns the factor of a built-in course after `epochs` epochs, when the warm-up is over.
+    fn after_warmup(&self, epochs: f64) -> f64 {
         let length = f64::from(self.decay_epochs) - self.warmup_epochs;
         let left = match epochs < f64::from(self.decay_epochs) {
             true => 1.0 - (epochs - self.warmup_epochs) / length,
             false => 0.0,
         };
         let share = match self.decay {
-            LrDecay::Constant => return 1.0,
+            LrDecay::Constant | LrDecay::Plugin => return 1.0,
             LrDecay::Linear => left,
             // (1 + cos(pi (1 - x))) / 2 = sin(pi x / 2)^2, which is exact near 0.
             LrDecay::Cosine => sine(FRAC_PI_2 * left).powi(2),
         };
         self.final_fraction + (1.0 - self.final_fraction) * share
     }
+}
+
+/// Returns the number of epochs from the beginning of the run to the middle of `pass`.
+fn middle(pass: PassId, extent: RunExtent) -> f64 {
+    let chunks = f64::from(extent.edge_chunks.max(1));
+    let passes = f64::from(extent.edge_sets.max(1)) * chunks;
+    let number = f64::from(pass.edge_set) * chunks + f64::from(pass.edge_chunk);
+    f64::from(pass.epoch) + (number + 0.5) / passes
 }
 
 /// Returns the sine of an angle from 0 to pi / 2, by its Taylor series. All machines return the same bits, which is not
@@ -102,9 +146,16 @@ mod tests {
         }
     }
 
+    fn known(schedule: &LrSchedule, pass: PassId, extent: RunExtent) -> f32 {
+        match schedule.factor(pass, extent) {
+            PassFactor::Known(factor) => factor,
+            PassFactor::Asked(position) => panic!("asked at {position}"),
+        }
+    }
+
     /// The factors of the first `count` epochs of one pass each, rounded to four digits.
     fn factors(schedule: LrSchedule, count: u32) -> Vec<f32> {
-        let factor = |n| schedule.factor(epoch(n), ONE_PASS);
+        let factor = |n| known(&schedule, epoch(n), ONE_PASS);
         let rounded = |x: f32| (x * 1e4).round() / 1e4;
         (0..count).map(factor).map(rounded).collect()
     }
@@ -158,11 +209,36 @@ mod tests {
                     edge_set,
                     edge_chunk,
                 };
-                found.push(schedule.factor(pass, extent));
+                found.push(known(&schedule, pass, extent));
             }
         }
         let expected = [0.125, 0.375, 0.625, 0.875, 0.875, 0.625, 0.375, 0.125];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_plugin_is_asked_between_the_warm_up_and_the_end() {
+        let schedule = LrSchedule {
+            warmup_epochs: 2.0,
+            decay: LrDecay::Plugin,
+            decay_epochs: 4,
+            final_fraction: 0.0,
+        };
+        let asked = |epoch| {
+            let (start, end) = (2.0, 4.0);
+            PassFactor::Asked(SchedulePosition { epoch, start, end })
+        };
+        let expected = [
+            PassFactor::Known(0.25),
+            PassFactor::Known(0.75),
+            asked(2.5),
+            asked(3.5),
+            asked(4.0),
+            asked(4.0),
+        ];
+        for (n, expected) in (0..).zip(expected) {
+            assert_eq!(schedule.factor(epoch(n), ONE_PASS), expected);
+        }
     }
 
     #[test]
@@ -177,7 +253,7 @@ mod tests {
         #[test]
         fn rates_rise_and_then_fall_to_the_final_one(
             warmup_epochs in prop_oneof![Just(0.0), 0.0_f64..20.0],
-            decay in prop::sample::select(LrDecay::ALL.as_slice()),
+            decay in prop::sample::select(LrDecay::BUILT_IN.as_slice()),
             decay_epochs in 1_u32..50,
             final_fraction in 0.0_f64..=1.0,
             edge_chunks in 1_u32..5,
@@ -189,7 +265,7 @@ mod tests {
             });
             let mut before = 0.0;
             for (number, pass) in passes.enumerate() {
-                let factor = schedule.factor(pass, extent);
+                let factor = known(&schedule, pass, extent);
                 let middle = (number as f64 + 0.5) / f64::from(edge_chunks);
                 if middle < warmup_epochs {
                     prop_assert!(before < factor && factor <= 1.0);

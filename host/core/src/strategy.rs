@@ -5,6 +5,7 @@
 //! depend on as an argument, so equal arguments give equal results.
 
 mod negatives;
+mod rate_schedule;
 mod run_length;
 mod scores;
 
@@ -21,6 +22,7 @@ pub use negatives::{
     NegativeCandidates, NegativeSampler, RequiredData, check_distribution,
 };
 pub use pbg_formula::loss::MASKED;
+pub use rate_schedule::{FactorError, MAX_FACTOR, RateSchedule, SchedulePosition, check_factor};
 pub use run_length::RunLength;
 pub use scores::{ScoreBlock, ScoreLengthError};
 

@@ -208,6 +208,11 @@ fn the_schedule_of_learning_rates_matters() {
         scheduled(&[decay, ("num_epochs", epochs), end])
     };
     let warm = scheduled(&[("lr_schedule.warmup_epochs", "0.5")]);
+    let plugin = ("lr_schedule.decay", "steps.wasm");
+    let (steps, unused) = (
+        scheduled(&[plugin]),
+        scheduled(&[plugin, ("lr_schedule.final_fraction", "0.5")]),
+    );
     let without_effect = scheduled(&[("lr_schedule.decay_epochs", "10")]);
     for (changed, former, expected) in [
         (
@@ -220,11 +225,21 @@ fn the_schedule_of_learning_rates_matters() {
         (&fixed("20"), &ten, &[]),
         (&fixed("20"), &fixed("30"), &[]),
         (&without_effect, &base(), &[]),
+        (&unused, &steps, &[]),
+        (
+            &steps,
+            &base(),
+            &[r#"lr_schedule.decay: "steps.wasm", not "constant""#],
+        ),
     ] {
         assert_eq!(changed.training_differences(former), expected);
         let same = changed.training_hash() == former.training_hash();
         assert_eq!(same, expected.is_empty());
     }
+    // Which plugin is used may be changed with an option, as that of other strategies.
+    assert_eq!(steps.differences_except_strategies(&base()), [""; 0]);
+    assert_eq!(base().differences_except_strategies(&steps), [""; 0]);
+    assert_eq!(cosine.differences_except_strategies(&base()).len(), 1);
 }
 
 #[test]

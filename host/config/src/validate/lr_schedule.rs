@@ -1,9 +1,27 @@
 //! Rules of `[lr_schedule]`.
 
+use pbg_core::lr_schedule::LrDecay;
+
+use super::strategies::no_strategy;
 use super::{Validator, top};
-use crate::Config;
+use crate::installed::{StrategyNames, is_plugin_path};
+use crate::{Config, LR_DECAY};
 
 impl Validator<'_> {
+    /// Checks that the course after the warm-up is built in, or a plugin.
+    pub(super) fn lr_decay(&mut self, installed: &StrategyNames) {
+        let name = &self.config.lr_schedule.decay;
+        let built_in = LrDecay::built_in(name).is_some();
+        if built_in || installed.has(LR_DECAY, name) || is_plugin_path(name) {
+            return;
+        }
+        let known = LrDecay::BUILT_IN.iter().map(|decay| decay.name());
+        let standard = installed.standard(LR_DECAY).iter().map(String::as_str);
+        let known: Vec<&str> = known.chain(standard).collect();
+        let text = no_strategy(installed, LR_DECAY, name, &known);
+        self.report([top("lr_schedule").join("decay")], text);
+    }
+
     /// Checks that the decay begins before it ends.
     pub(super) fn lr_schedule(&mut self) {
         let keys = &self.config.lr_schedule;
@@ -21,6 +39,19 @@ impl Validator<'_> {
 
 /// Returns warnings about keys of the decay that have no effect.
 pub(super) fn warnings(config: &Config) -> Vec<String> {
+    let keys = &config.lr_schedule;
+    let mut warnings = of_length(config);
+    if let (Some(plugin), true) = (keys.plugin(), keys.final_fraction != 0.0) {
+        warnings.push(format!(
+            "lr_schedule.final_fraction: has no effect on the schedule `{plugin}`, which is a plugin; \
+             `pbg-host plugin inspect {plugin}` lists its parameters"
+        ));
+    }
+    warnings
+}
+
+/// Returns warnings about the epochs of the decay and its end.
+fn of_length(config: &Config) -> Vec<String> {
     let keys = &config.lr_schedule;
     if keys.decays() {
         let epochs = config.num_epochs;

@@ -64,7 +64,12 @@ impl Validator<'_> {
 }
 
 /// Returns the message for `name`, which is not one of `known`, the valid strategies of `key`.
-fn no_strategy(installed: &StrategyNames, key: &str, name: &String, known: &[&str]) -> String {
+pub(super) fn no_strategy(
+    installed: &StrategyNames,
+    key: &str,
+    name: &String,
+    known: &[&str],
+) -> String {
     let valid = format!("{} or the path of a component (*.wasm)", known.join(", "));
     let near = known.iter().copied();
     invalid_name(

@@ -246,10 +246,6 @@ fn every_rule_between_keys_is_checked() {
             "lr_schedule.decay_epochs: must be more than `lr_schedule.warmup_epochs`, which is 3",
         ),
         (
-            &[("lr_schedule.decay", "cosin")],
-            "lr_schedule.decay: must be one of constant, linear, cosine, is \"cosin\"; did you mean `cosine`?",
-        ),
-        (
             &[("lr_schedule.warmup", "1")],
             "lr_schedule.warmup: unknown key; did you mean `warmup_epochs`?",
         ),
@@ -523,6 +519,7 @@ fn strategies_are_installed_or_paths() {
         losses: names(&["ranking", "softmax"]),
         operators: names(&["rotate"]),
         comparators: names(&["hyperbolic"]),
+        schedules: names(&["step_decay"]),
         files: names(&["mine"]),
     };
     let parse = |key: &str, value: &str| {
@@ -564,6 +561,17 @@ fn strategies_are_installed_or_paths() {
             "relations.0.operator",
             "hyperbolic",
             "and \"hyperbolic\" is a comparator, which `comparator` takes",
+        ),
+        (
+            "lr_schedule.decay",
+            "cosin",
+            "must be one of constant, linear, cosine, step_decay or the path of a component (*.wasm), is \"cosin\"; did \
+             you mean `cosine`?",
+        ),
+        (
+            "loss_fn",
+            "step_decay",
+            "and \"step_decay\" is a learning rate schedule, which `lr_schedule.decay` takes",
         ),
         (
             "relation_sampler",
@@ -610,6 +618,14 @@ fn strategies_are_installed_or_paths() {
     }
     for name in ["random", "mine", "folder/other.wasm"] {
         assert_eq!(parse("bucket_order", name).unwrap().bucket_order, name);
+    }
+    for (name, plugin) in [
+        ("cosine", None),
+        ("step_decay", Some("step_decay")),
+        ("mine.wasm", Some("mine.wasm")),
+    ] {
+        let config = parse("lr_schedule.decay", name).unwrap();
+        assert_eq!(config.lr_schedule.plugin(), plugin);
     }
 }
 
@@ -658,7 +674,12 @@ fn a_configuration_in_memory_is_checked_alike() {
 fn keys_of_a_decay_that_there_is_not_are_a_warning() {
     let warned = |overrides: &[(&str, &str)]| set(overrides).warnings();
     let linear = ("lr_schedule.decay", "linear");
-    let cases: [(&[(&str, &str)], &str); 3] = [
+    let plugin = ("lr_schedule.decay", "step_decay");
+    let cases: [(&[(&str, &str)], &str); 4] = [
+        (
+            &[plugin, ("lr_schedule.final_fraction", "0.1")],
+            "lr_schedule.final_fraction: has no effect on the schedule `step_decay`",
+        ),
         (
             &[("lr_schedule.final_fraction", "0.1")],
             "lr_schedule.final_fraction: has no effect without a decay",
