@@ -9,17 +9,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Folders below `plugins/`.
-const SLOTS: [&str; 6] = [
+const SLOTS: [&str; 7] = [
     "orders",
     "samplers",
     "negatives",
     "losses",
     "operators",
     "comparators",
+    "schedules",
 ];
 
 /// Name of the interface that a plugin exports, and the variant of `PluginSlot` that it makes the plugin.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
     ("loss-traced", "TracedLoss"),
@@ -28,6 +29,7 @@ const KINDS: [(&str, &str); 8] = [
     ("operator-formula", "TracedOperator"),
     ("comparator-formula", "Comparator"),
     ("negative-distribution", "NegativeSampler"),
+    ("learning-rate-schedule", "RateSchedule"),
 ];
 
 fn main() -> ExitCode {

@@ -22,11 +22,13 @@ pub enum World {
     Negatives,
     /// A comparator, given as a formula.
     Comparator,
+    /// A learning rate schedule.
+    Schedule,
 }
 
 impl World {
     /// Kinds of new projects.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Order,
         Self::Sampler,
         Self::TracedLoss,
@@ -34,6 +36,7 @@ impl World {
         Self::Operator,
         Self::Negatives,
         Self::Comparator,
+        Self::Schedule,
     ];
 
     /// Returns the name of the world in WIT.
@@ -48,6 +51,7 @@ impl World {
             Self::Operator => "operator",
             Self::Negatives => "negatives",
             Self::Comparator => "comparator",
+            Self::Schedule => "schedule",
         }
     }
 }

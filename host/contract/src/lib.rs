@@ -13,6 +13,7 @@ mod operator;
 mod order;
 mod parts;
 mod sampler;
+mod schedule;
 mod timing;
 
 pub use comparator::{bench_comparator, check_comparator};
@@ -22,4 +23,5 @@ pub use negatives::{NegativesInstance, bench_negatives, check_negatives};
 pub use operator::{OperatorExecutors, bench_operator, check_operator, checked_dimension};
 pub use order::{OrderInstance, bench_order, check_order};
 pub use sampler::{bench_sampler, check_sampler};
+pub use schedule::{ScheduleInstance, bench_schedule, check_schedule, drawn_factors};
 pub use timing::{Timing, time};

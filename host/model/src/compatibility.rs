@@ -27,7 +27,7 @@ pub struct AllowedChanges {
 pub enum OpenPurpose<'a> {
     /// Training resumes from it, with these strategies.
     Resume {
-        /// Ids of the bucket order, the relation sampler and the loss.
+        /// Ids of the bucket order, the relation sampler, the loss, the negative sampler and the learning rate schedule.
         strategies: &'a [StrategyId],
         /// Differences that the user allows.
         allowed: AllowedChanges,
@@ -52,11 +52,12 @@ pub struct AcceptedDifferences {
 }
 
 /// Names of the strategies of a checkpoint, in their order.
-const SLOTS: [&str; 4] = [
+const SLOTS: [&str; 5] = [
     "bucket order",
     "relation sampler",
     "loss",
     "negative sampler",
+    "learning rate schedule",
 ];
 
 /// Compares the checkpoint in folder `path` with the configuration and the dataset. `run` is the metadata of its last

@@ -91,6 +91,7 @@ fn portable(mut config: Config) -> Config {
         &mut config.relation_sampler,
         &mut config.negative_sampler,
         &mut config.loss_fn,
+        &mut config.lr_schedule.decay,
     ] {
         *name = file_name(name);
     }

@@ -299,6 +299,9 @@ fn name_files(config: &mut Config, files: &[PathBuf]) {
     if config.comparator_to_load().is_some() {
         name_file(&mut config.comparator, files);
     }
+    if config.lr_schedule.plugin().is_some() {
+        name_file(&mut config.lr_schedule.decay, files);
+    }
 }
 
 /// Replaces the bare name of a plugin by its file, unless it is a standard one.

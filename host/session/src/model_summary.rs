@@ -73,11 +73,17 @@ pub fn lr_schedule(config: &Config) -> Option<String> {
     if warmup_epochs > 0.0 {
         parts.push(format!("warm-up until epoch {warmup_epochs}"));
     }
-    if decay != LrDecay::Constant {
-        let decay = name(decay);
-        parts.push(format!(
-            "{decay} decay to {final_fraction} of it by epoch {decay_epochs}"
-        ));
+    match decay {
+        LrDecay::Constant => {}
+        LrDecay::Linear | LrDecay::Cosine => parts.push(format!(
+            "{} decay to {final_fraction} of it by epoch {decay_epochs}",
+            decay.name()
+        )),
+        LrDecay::Plugin => {
+            let file = Path::new(&config.lr_schedule.decay).file_name();
+            let name = file.unwrap_or_default().to_string_lossy();
+            parts.push(format!("schedule {name} until epoch {decay_epochs}"));
+        }
     }
     Some(parts.join(", "))
 }

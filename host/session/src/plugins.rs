@@ -80,6 +80,7 @@ pub fn installed(files: &[PathBuf]) -> StrategyNames {
         losses: standard(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: standard(&[PluginSlot::TracedOperator]),
         comparators: standard(&[PluginSlot::Comparator]),
+        schedules: standard(&[PluginSlot::RateSchedule]),
         files: files.iter().filter_map(|file| plugin_name(file)).collect(),
     }
 }
@@ -119,6 +120,7 @@ pub fn fill(
     let order = |plugin| configured::order(plugin, config);
     let sampler = |plugin| configured::sampler(plugin, config);
     let negatives = |plugin| configured::negatives(plugin, config);
+    let schedule = |plugin| configured::schedule(plugin, config);
     let fallbacks = Fallbacks {
         order: standbys.order.map(order).transpose()?,
         sampler: standbys.sampler.map(sampler).transpose()?,
@@ -140,6 +142,7 @@ pub fn fill(
             },
             sampler: sampler(used.sampler)?,
             negatives: Some(negatives(used.negatives)?),
+            schedule: used.schedule.map(schedule).transpose()?,
             loss: GuardedLoss::new(loss, standby_loss.transpose()?),
             fallbacks,
         },

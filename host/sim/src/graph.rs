@@ -139,6 +139,7 @@ pub(crate) fn strategies() -> Strategies {
         order: Box::new(RowByRow(id("row-by-row"))),
         sampler: Box::new(FirstRelation(id("first-relation"))),
         negatives: None,
+        schedule: None,
         loss: GuardedLoss::new(Box::new(HandwrittenLoss::softmax()), None),
         fallbacks: Fallbacks::default(),
     }

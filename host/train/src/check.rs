@@ -227,11 +227,13 @@ fn main_memory(
                 .saturating_add(PACKED_BYTES as u64)
                 .saturating_mul(workers),
         ),
-        // The bucket order, the loss's instance that updates its parameters, the sampler of each worker, and the
-        // negative sampler.
+        // The bucket order, the loss's instance that updates its parameters, the sampler of each worker, the negative
+        // sampler and the learning rate schedule.
         (
             PLUGINS.to_owned(),
-            (2 + workers + u64::from(!required.is_nothing()))
+            (2 + workers
+                + u64::from(!required.is_nothing())
+                + u64::from(config.lr_schedule.plugin().is_some()))
                 * (config.plugins.limits.memory_mib << 20),
         ),
     ]);

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use pbg_core::lr_schedule::LrSchedule;
-use pbg_core::schedule::{PassId, RunExtent};
+use pbg_core::schedule::PassId;
 use pbg_rows::spec::ModelSpec;
 
 use crate::executor::Executor;
+use crate::scheduled_factors::ScheduledFactors;
 
 /// Learning rates of the executors of a machine.
 pub(crate) struct LearningRates {
-    schedule: Option<LrSchedule>,
-    extent: RunExtent,
+    /// Factors of the schedule, if there is one.
+    scheduled: Option<ScheduledFactors>,
     /// Factor that validation has set.
     validation: f32,
     /// Factor that the executors train with.
@@ -21,10 +21,9 @@ pub(crate) struct LearningRates {
 
 impl LearningRates {
     /// Creates the rates of a machine whose executors have the configured ones.
-    pub(crate) fn new(schedule: Option<LrSchedule>, extent: RunExtent, validation: f32) -> Self {
+    pub(crate) fn new(scheduled: Option<ScheduledFactors>, validation: f32) -> Self {
         Self {
-            schedule,
-            extent,
+            scheduled,
             validation,
             applied: 1.0,
         }
@@ -37,15 +36,14 @@ impl LearningRates {
 
     /// Returns the factor of the learning rates in `pass`.
     fn factor(&self, pass: PassId) -> f32 {
-        let scheduled = self
-            .schedule
-            .map(|schedule| schedule.factor(pass, self.extent));
+        let scheduled = self.scheduled.as_ref().map(|factors| factors.of(pass));
         self.validation * scheduled.unwrap_or(1.0)
     }
 
     /// Returns the learning rate of embeddings in `pass` if it follows a schedule. `spec` has the configured ones.
     pub(crate) fn scheduled_lr(&self, pass: PassId, spec: &ModelSpec) -> Option<f32> {
-        self.schedule.map(|_| spec.lr * self.factor(pass))
+        let follows = self.scheduled.is_some();
+        follows.then(|| spec.lr * self.factor(pass))
     }
 
     /// Passes the learning rates of `pass` to `executors`. `spec` has the configured ones.
@@ -64,7 +62,8 @@ impl LearningRates {
 
 #[cfg(test)]
 mod tests {
-    use pbg_core::lr_schedule::LrDecay;
+    use pbg_core::lr_schedule::{LrDecay, LrSchedule};
+    use pbg_core::schedule::RunExtent;
 
     use super::*;
 
@@ -85,10 +84,11 @@ mod tests {
             epoch,
             ..PassId::default()
         };
-        let mut rates = LearningRates::new(Some(schedule), extent, 1.0);
+        let factors = ScheduledFactors::new(schedule, None, extent).unwrap();
+        let mut rates = LearningRates::new(Some(factors), 1.0);
         assert_eq!([0, 1].map(|epoch| rates.factor(pass(epoch))), [0.75, 0.25]);
         rates.set_validation(0.5);
         assert_eq!(rates.factor(pass(1)), 0.125);
-        assert_eq!(LearningRates::new(None, extent, 0.5).factor(pass(1)), 0.5);
+        assert_eq!(LearningRates::new(None, 0.5).factor(pass(1)), 0.5);
     }
 }

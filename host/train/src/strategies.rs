@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 
 use pbg_core::strategy::{
-    BucketOrder, Loss as _, NegativeSampler, RequiredData, RunLength, SamplerFactory, StrategyId,
+    BucketOrder, Loss as _, NegativeSampler, RateSchedule, RequiredData, RunLength, SamplerFactory,
+    StrategyId,
 };
 
 use crate::draws::Samplers;
@@ -17,6 +18,8 @@ pub struct Strategies {
     pub sampler: Box<dyn SamplerFactory>,
     /// Negative sampler; `None`: negatives are uniform.
     pub negatives: Option<Box<dyn NegativeSampler>>,
+    /// Learning rate schedule, if it is a plugin. It has no fallback, since it is asked before training begins.
+    pub schedule: Option<Box<dyn RateSchedule>>,
     /// Loss, including its fallback.
     pub loss: GuardedLoss,
     /// Fallbacks of the bucket order and of the samplers.
@@ -33,11 +36,14 @@ impl Strategies {
         }
     }
 
-    /// Returns the ids of the bucket order, the relation sampler, the loss and the negative sampler.
+    /// Returns the ids of the bucket order, the relation sampler, the loss, the negative sampler and the learning rate
+    /// schedule.
     pub fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
         let negatives = self.negatives.iter().map(|sampler| sampler.id());
-        ids.into_iter().chain(negatives).cloned().collect()
+        let schedule = self.schedule.iter().map(|schedule| schedule.id());
+        let ids = ids.into_iter().chain(negatives).chain(schedule);
+        ids.cloned().collect()
     }
 
     /// Returns what the negative sampler and its fallback require.

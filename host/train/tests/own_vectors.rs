@@ -86,6 +86,7 @@ impl Studio {
             order: row_by_row(),
             sampler: first_relation(),
             negatives: None,
+            schedule: None,
             loss: GuardedLoss::new(Box::new(HandwrittenLoss::softmax()), None),
             fallbacks: Fallbacks::default(),
         };

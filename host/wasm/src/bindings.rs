@@ -14,6 +14,7 @@ mod generated {
                 include pbg:plugin/negatives@0.1.0;
                 include pbg:plugin/operator@0.1.0;
                 include pbg:plugin/comparator@0.1.0;
+                include pbg:plugin/schedule@0.1.0;
             }
         ",
         path: "../../wit",
@@ -23,8 +24,8 @@ mod generated {
 }
 
 pub(crate) use generated::exports::pbg::plugin::{
-    bucket_order, comparator_formula, loss_computed, loss_traced, metadata, negative_distribution,
-    operator_formula, operator_traced, relation_sampler,
+    bucket_order, comparator_formula, learning_rate_schedule, loss_computed, loss_traced, metadata,
+    negative_distribution, operator_formula, operator_traced, relation_sampler,
 };
 pub(crate) use generated::pbg::plugin::{files, log, run, types};
 

@@ -48,6 +48,7 @@ mod parameters;
 mod plugin;
 mod replay;
 mod sampler;
+mod schedule;
 mod size_limits;
 mod slot;
 mod source;
@@ -71,6 +72,7 @@ pub use parameters::{PluginParameter, PluginParameterKind, resolve_parameters_js
 pub use plugin::{LoadedPlugin, PluginInfo, Sandbox};
 pub use replay::{CallReplay, LossExecutor, RecordedCall, RecordedScores, ReplayError};
 pub use sampler::LoadedSampler;
+pub use schedule::LoadedSchedule;
 pub use slot::PluginSlot;
 pub use source::{PluginPath, PluginSource};
 pub use standard::{StandardPlugin, standard_plugins};

@@ -25,6 +25,7 @@ use crate::negatives::LoadedNegatives;
 use crate::operator::{LoadedOperator, load as load_operator};
 use crate::order::LoadedOrder;
 use crate::sampler::LoadedSampler;
+use crate::schedule::LoadedSchedule;
 use crate::slot::PluginSlot;
 use crate::source::PluginSource;
 use crate::strategy::SlotPlugin;
@@ -324,6 +325,17 @@ impl LoadedPlugin {
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         LoadedNegatives::new(self.program, id, declared, parameters)
+    }
+
+    /// Turns the plugin into a learning rate schedule; see [`LoadedPlugin::into_order`].
+    ///
+    /// # Errors
+    /// As [`LoadedPlugin::into_order`].
+    pub fn into_schedule(self, parameters: &Value) -> Result<LoadedSchedule, LoadError> {
+        self.expect(PluginSlot::RateSchedule)?;
+        let id = self.id();
+        let declared = &self.inspection.metadata.parameters;
+        LoadedSchedule::new(self.program, id, declared, parameters)
     }
 
     fn expect(&self, expected: PluginSlot) -> Result<(), LoadError> {

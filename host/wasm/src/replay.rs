@@ -9,7 +9,9 @@ use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Bucket;
 use pbg_core::loss::ScheduleProgress;
-use pbg_core::strategy::{NegativeCandidates, Pass, RunLength, StrategyError, StrategyId};
+use pbg_core::strategy::{
+    NegativeCandidates, Pass, RunLength, SchedulePosition, StrategyError, StrategyId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -89,6 +91,11 @@ pub enum RecordedCall {
     Distribution {
         /// Entities that may be drawn.
         candidates: NegativeCandidates,
+    },
+    /// `factor` of a learning rate schedule.
+    Factor {
+        /// Position in the schedule.
+        position: SchedulePosition,
     },
     /// `update`: new values of a formula's parameters.
     Update {
@@ -227,6 +234,9 @@ impl RecordedCall {
                 candidates.seen <= candidates.entities
                     && u64::from(candidates.seen) <= candidates.edges
             }
+            Self::Factor {
+                position: SchedulePosition { epoch, start, end },
+            } => 0.0 <= *start && start <= epoch && epoch <= end && end.is_finite(),
             Self::Build | Self::Update { .. } => true,
             Self::Evaluate {
                 positive,

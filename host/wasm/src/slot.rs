@@ -21,11 +21,13 @@ pub enum PluginSlot {
     Comparator,
     /// Choice of the entities from which negatives are drawn.
     NegativeSampler,
+    /// Factors of the learning rates over a run.
+    RateSchedule,
 }
 
 impl PluginSlot {
     /// All slots.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::BucketOrder,
         Self::RelationSampler,
         Self::TracedLoss,
@@ -33,6 +35,7 @@ impl PluginSlot {
         Self::TracedOperator,
         Self::Comparator,
         Self::NegativeSampler,
+        Self::RateSchedule,
     ];
 
     /// Returns the names of the interfaces of which an export makes a component fill this slot, the newest first.
@@ -45,6 +48,7 @@ impl PluginSlot {
             Self::TracedOperator => &["operator-formula", "operator-traced"],
             Self::Comparator => &["comparator-formula"],
             Self::NegativeSampler => &["negative-distribution"],
+            Self::RateSchedule => &["learning-rate-schedule"],
         }
     }
 }
@@ -59,6 +63,7 @@ impl std::fmt::Display for PluginSlot {
             Self::TracedOperator => "traced operator",
             Self::Comparator => "comparator",
             Self::NegativeSampler => "negative sampler",
+            Self::RateSchedule => "learning rate schedule",
         })
     }
 }

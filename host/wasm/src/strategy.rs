@@ -10,8 +10,8 @@ use wasmtime::Store;
 use wasmtime::component::{Instance, InstancePre};
 
 use crate::bindings::{
-    bucket_order, comparator_formula, loss_computed, loss_traced, negative_distribution,
-    operator_formula, operator_traced, relation_sampler, types,
+    bucket_order, comparator_formula, learning_rate_schedule, loss_computed, loss_traced,
+    negative_distribution, operator_formula, operator_traced, relation_sampler, types,
 };
 use crate::compiled_plugin::{CompiledPlugin, PluginInstance};
 use crate::error::{Fault, LoadError};
@@ -81,7 +81,8 @@ exports!(
     operator_traced,
     operator_formula,
     comparator_formula,
-    negative_distribution
+    negative_distribution,
+    learning_rate_schedule
 );
 
 /// A plugin that fills a slot.

@@ -28,6 +28,7 @@ pub(crate) fn standard(config: &Config) -> Strategies {
         order: Box::new(order.expect("an order")),
         sampler: Box::new(sampler.expect("a sampler")),
         negatives: Some(Box::new(negatives.expect("a negative sampler"))),
+        schedule: None,
         loss: GuardedLoss::new(loss, None),
         fallbacks: Fallbacks::default(),
     }

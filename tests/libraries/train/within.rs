@@ -315,6 +315,7 @@ impl Told {
                 with.sampler,
             )),
             negatives: None,
+            schedule: None,
             loss: GuardedLoss::new(Box::new(loss), None),
             fallbacks: Fallbacks::default(),
         };

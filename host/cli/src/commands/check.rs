@@ -12,7 +12,7 @@ use pbg_dataset::describe::UnseenCounts;
 use pbg_lab::bound;
 use pbg_lab::cluster_simulation::{self, PassCost};
 use pbg_model::ResolvedConfig;
-use pbg_train::CheckReport;
+use pbg_train::{CheckReport, RateCourse};
 use serde::Serialize;
 
 use crate::comparator_price::ComparatorPrice;
@@ -79,7 +79,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let negatives = filled.strategies.negatives.as_ref();
     let negatives = negatives.filter(|sampler| !sampler.required().is_nothing());
     let negatives = negatives.map(|sampler| sampler.id().to_string());
-    let mut order = filled.strategies.order;
+    let mut strategies = filled.strategies;
+    let rates = pbg_train::rate_course(&resolved, &mut strategies);
+    let mut order = strategies.order;
     let plan = match pbg_train::too_large_to_plan(&resolved) {
         None => pbg_train::first_plan(&resolved, order.as_mut()).map(Some),
         Some(_) => Ok(None),
@@ -97,7 +99,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             "training will resume with changed edges: {change}"
         ));
     }
-    let plan = plan?;
+    let (plan, rates) = (plan?, rates?);
     let together = args.machines;
     let together = together.map(|machines| rounds(&resolved, order.as_mut(), machines));
     let report = Report {
@@ -105,6 +107,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         plan,
         planning_bytes: pbg_train::too_large_to_plan(&resolved),
         negatives,
+        rates,
         comparator: ComparatorPrice::of(&resolved),
         together: together.transpose()?,
         time: match args.time {
@@ -155,6 +158,9 @@ struct Report {
     /// Negative sampler, unless it is uniform.
     #[serde(skip_serializing_if = "Option::is_none")]
     negatives: Option<String>,
+    /// Course of the learning rates, if a plugin decides it.
+    #[serde(rename = "lr_schedule", skip_serializing_if = "Option::is_none")]
+    rates: Option<RateCourse>,
     /// Price of comparing a pair of embeddings, unless scores are matrix products.
     #[serde(skip_serializing_if = "Option::is_none")]
     comparator: Option<ComparatorPrice>,
@@ -233,7 +239,7 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         .map_or(Ok(()), |rounds| print_together(out, &rounds))
 }
 
-/// Prints the cost of a pass, or why the order was not asked, and the negative sampler.
+/// Prints the cost of a pass, or why the order was not asked, the negative sampler and the learning rate schedule.
 fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let order = &report.order;
     if let Some(PlanCost {
@@ -259,6 +265,13 @@ fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     }
     if let Some(negatives) = &report.negatives {
         writeln!(out, "negative sampler {negatives}")?;
+    }
+    if let Some(rates) = &report.rates {
+        writeln!(
+            out,
+            "learning rate schedule {}: factor {} in the first pass and {} in the last, from {} to {}",
+            rates.schedule, rates.first, rates.last, rates.lowest, rates.highest
+        )?;
     }
     Ok(())
 }

@@ -127,6 +127,27 @@ pub enum SettingError {
         /// The sampler.
         sampler: String,
     },
+    /// The learning rate schedule would be asked for too many passes.
+    #[error(
+        "lr_schedule.decay: the schedule {schedule} would be asked for {passes} passes, more than {most}; set \
+         `lr_schedule.decay_epochs`, after which learning rates stay as they are, or lower `num_edge_chunks`"
+    )]
+    SchedulePasses {
+        /// The schedule.
+        schedule: String,
+        /// Number of passes.
+        passes: u64,
+        /// Largest possible number.
+        most: u64,
+    },
+    /// The learning rate schedule is a plugin that has not been loaded.
+    #[error(
+        "lr_schedule.decay: the plugin {name} has not been loaded; internal error (a bug in pbg-host); please report it"
+    )]
+    ScheduleMissing {
+        /// Name or path of the plugin.
+        name: String,
+    },
     /// The configuration cannot be written as TOML.
     #[error("the configuration cannot be written: {0}")]
     Unwritable(String),

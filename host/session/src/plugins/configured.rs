@@ -2,7 +2,9 @@
 
 use pbg_config::Config;
 use pbg_core::model::Comparator;
-use pbg_core::strategy::{BucketOrder, Loss, NegativeSampler, SamplerFactory, ScoreBlock};
+use pbg_core::strategy::{
+    BucketOrder, Loss, NegativeSampler, RateSchedule, SamplerFactory, ScoreBlock,
+};
 use pbg_wasm::{LoadedLoss, LoadedPlugin};
 use serde_json::{Map, Value};
 
@@ -24,6 +26,12 @@ pub(super) fn sampler(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn S
 pub(super) fn negatives(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn NegativeSampler>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_negatives(&parameters)?))
+}
+
+/// Creates a learning rate schedule with its configured parameters.
+pub(super) fn schedule(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn RateSchedule>> {
+    let parameters = parameters(config, &plugin);
+    Ok(Box::new(plugin.into_schedule(&parameters)?))
 }
 
 /// Creates a loss with its configured parameters. Warnings are added to `warnings`.

@@ -1,4 +1,5 @@
-//! Plugins that are formulas, operators and comparators: their formulas are loaded into the configuration.
+//! Plugins that the command line names and the configuration keeps: operators and comparators, whose formulas are loaded
+//! into it, and the learning rate schedule.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,15 +43,17 @@ pub struct NamedPlugins {
     pub operator: Option<String>,
     /// Comparator.
     pub comparator: Option<String>,
-    /// Plugins that are not formulas of the model.
+    /// Learning rate schedule.
+    pub schedule: Option<String>,
+    /// Plugins that the configuration does not name.
     pub others: Vec<String>,
 }
 
-/// Sets the operator of every relation of `config`, and its comparator, to those among the plugins `named`, if there are
-/// any. Calls that are running when `stop` is set end soon.
+/// Sets the operator of every relation of `config`, its comparator and its learning rate schedule to those among the
+/// plugins `named`, if there are any. Calls that are running when `stop` is set end soon.
 ///
 /// # Errors
-/// When a plugin cannot be loaded, or there are two operators or two comparators.
+/// When a plugin cannot be loaded, or there are two of one of these kinds, or the configuration does not suit the schedule.
 pub fn given(
     config: &mut Config,
     named: &[String],
@@ -94,6 +97,17 @@ pub fn given(
                 config.comparator.clone_from(&key);
                 take_comparator(config, plugin, &key)?;
                 found.comparator = Some(name.clone());
+            }
+            PluginSlot::RateSchedule => {
+                if let Some(first) = &found.schedule {
+                    let text = format!(
+                        "--plugin {name}: a run has only one learning rate schedule, and {first} is already given"
+                    );
+                    return Err(Failure::message(FailureKind::Usage, text));
+                }
+                config.lr_schedule.decay = key;
+                config.check()?;
+                found.schedule = Some(name.clone());
             }
             _ => found.others.push(name.clone()),
         }

@@ -53,6 +53,8 @@ pub(super) struct Slots {
     pub(super) order: Occupant<Box<dyn BucketOrder>>,
     pub(super) sampler: LoadedPlugin,
     pub(super) negatives: LoadedPlugin,
+    /// Learning rate schedule, if it is a plugin.
+    pub(super) schedule: Option<LoadedPlugin>,
     pub(super) loss: Occupant<Box<dyn Loss>>,
 }
 
@@ -112,6 +114,10 @@ impl Slots {
                 Some(negatives) => negatives,
                 None => source.open(&config.negative_sampler)?,
             },
+            schedule: match config.lr_schedule.plugin() {
+                Some(name) => Some(source.open(name)?),
+                None => None,
+            },
             loss: match loss {
                 Some(loss) => loss,
                 None => Occupant::Plugin(Box::new(source.open(&config.loss_fn)?)),
@@ -126,7 +132,9 @@ impl Slots {
             self.negatives.id(),
             self.loss.id(),
         ];
-        ids.into_iter().map(|id| id.name).collect()
+        let schedule = self.schedule.iter().map(LoadedPlugin::id);
+        let ids = ids.into_iter().chain(schedule);
+        ids.map(|id| id.name).collect()
     }
 }
 

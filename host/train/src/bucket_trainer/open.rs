@@ -21,6 +21,7 @@ use crate::learning_rates::LearningRates;
 use crate::negatives::NegativeTables;
 use crate::run_length::run_length;
 use crate::running_pipeline::RunningPipeline;
+use crate::scheduled_factors::ScheduledFactors;
 use crate::strategies::Strategies;
 use crate::workers;
 
@@ -70,11 +71,12 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
         let workers = resolved.settings().workers;
         let executors = executors(resolved, spec, place.as_deref(), line.planning.as_ref())?;
         let shares = workers::shares(spec, executors.len());
+        let scheduled = ScheduledFactors::of_run(resolved.config(), &mut strategies, extent)?;
         strategies.begin_run(run_length(resolved, &edge_sets, extent, shares));
         Ok(Self {
             resolved,
             executors,
-            rates: LearningRates::new(resolved.config().lr_schedule(), extent, lr_factor),
+            rates: LearningRates::new(scheduled, lr_factor),
             evaluators: evaluators(resolved)?,
             negatives: NegativeTables::new(strategies.required_data()),
             losses: (0..workers).map(|_| strategies.loss.worker()).collect(),

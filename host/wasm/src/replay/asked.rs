@@ -2,8 +2,8 @@
 
 use pbg_core::loss::{LossState, ScheduleProgress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, FaultCause, Loss, NegativeSampler as _, RelationSampler, RunLength,
-    SamplerFactory as _, ScoreBlock, StrategyError,
+    BucketOrder as _, FaultCause, Loss, NegativeSampler as _, RateSchedule as _, RelationSampler,
+    RunLength, SamplerFactory as _, ScoreBlock, StrategyError,
 };
 
 use super::{CallReplay, RecordedCall};
@@ -56,6 +56,11 @@ impl CallReplay {
                 Ok(sampler
                     .distribution(candidates)
                     .map(|parts| format!("a mixture of {} parts", parts.len())))
+            }
+            RecordedCall::Factor { position } => {
+                let mut schedule = plugin.into_schedule(&self.parameters)?;
+                let asked = schedule.factor(*position);
+                Ok(asked.map(|factor| format!("a factor of {factor}")))
             }
             RecordedCall::Build if plugin.inspection().kind == PluginSlot::TracedOperator => {
                 plugin.into_operator(&self.parameters)?;

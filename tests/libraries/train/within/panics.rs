@@ -75,6 +75,7 @@ fn a_worker_that_panics_stops_the_others() {
         order: Box::new(Alone(id("alone"))),
         sampler: Box::new(Hardest(id("hardest"), 0)),
         negatives: None,
+        schedule: None,
         loss: GuardedLoss::new(Box::new(loss), None),
         fallbacks: Fallbacks::default(),
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pbg_contract::{
     Timing, bench_comparator, bench_loss, bench_negatives, bench_operator, bench_order,
-    bench_sampler,
+    bench_sampler, bench_schedule,
 };
 use pbg_core::strategy::StrategyError;
 use pbg_wasm::{Limits, LoadedPlugin, PluginSlot, Sandbox};
@@ -168,6 +168,7 @@ fn measured(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
         PluginSlot::BucketOrder => order(plugin, parameters, args),
         PluginSlot::RelationSampler => sampler(plugin, parameters, args),
         PluginSlot::NegativeSampler => negatives(plugin, parameters, args),
+        PluginSlot::RateSchedule => schedule(plugin, parameters, args),
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => loss(plugin, parameters, args),
         PluginSlot::TracedOperator => operator(plugin, parameters, args),
         PluginSlot::Comparator => comparator(plugin, parameters, args),
@@ -231,6 +232,21 @@ fn negatives(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<C
         "one distribution per relation, side and partition in a pass, for {RELATION_EDGES} edges trained at {} edges per \
          second",
         args.edges_per_second
+    );
+    Ok(Calls::new(std::iter::once(row), assumption))
+}
+
+fn schedule(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
+    let mut schedule = plugin.clone().into_schedule(parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let row = Row::new(
+        "factor".to_owned(),
+        bench_schedule(&mut schedule, budget),
+        args.edges_per_bucket as f64 / args.edges_per_second,
+    );
+    let assumption = format!(
+        "one factor per pass, all before training begins; a pass has a bucket of {} edges, trained at {} edges per second",
+        args.edges_per_bucket, args.edges_per_second
     );
     Ok(Calls::new(std::iter::once(row), assumption))
 }

@@ -76,6 +76,7 @@ fn configured(plugin: &LoadedPlugin) -> Result<(), LoadError> {
         PluginSlot::TracedOperator => plugin.into_operator(defaults).map(drop),
         PluginSlot::Comparator => plugin.into_comparator(defaults).map(drop),
         PluginSlot::NegativeSampler => plugin.into_negatives(defaults).map(drop),
+        PluginSlot::RateSchedule => plugin.into_schedule(defaults).map(drop),
         _ => Ok(()),
     }
 }
@@ -94,6 +95,7 @@ fn with_export_hint(failure: Failure, manifest: &ProjectManifest) -> Failure {
         World::TracedOperator | World::Operator => "export_traced_operator",
         World::Comparator => "export_traced_comparator",
         World::Negatives => "export_negatives",
+        World::Schedule => "export_schedule",
     };
     failure.help(format!(
         "src/lib.rs must export the type of the plugin: `{export}!(TYPE);`"

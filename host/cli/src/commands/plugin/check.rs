@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use pbg_contract::{
     ContractFinding, ContractReport, FindingOutcome, NegativesInstance, OperatorExecutors,
-    OrderInstance, check_comparator, check_loss, check_negatives, check_operator, check_order,
-    check_sampler, checked_dimension,
+    OrderInstance, ScheduleInstance, check_comparator, check_loss, check_negatives, check_operator,
+    check_order, check_sampler, check_schedule, checked_dimension,
 };
 use pbg_wasm::{LoadedPlugin, PluginInfo, PluginSlot};
 use serde::Serialize;
@@ -120,6 +120,15 @@ fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
             Ok(check_negatives(|| -> NegativesInstance {
                 match plugin.clone().into_negatives(parameters) {
                     Ok(sampler) => Ok(Box::new(sampler)),
+                    Err(error) => Err(error.to_string()),
+                }
+            }))
+        }
+        PluginSlot::RateSchedule => {
+            drop(plugin.clone().into_schedule(parameters)?);
+            Ok(check_schedule(|| -> ScheduleInstance {
+                match plugin.clone().into_schedule(parameters) {
+                    Ok(schedule) => Ok(Box::new(schedule)),
                     Err(error) => Err(error.to_string()),
                 }
             }))

@@ -1,20 +1,22 @@
 //! Search for parameters of a plugin that change nothing.
 
+use pbg_contract::drawn_factors;
 use pbg_formula::comparator::ComparatorFormula;
 use pbg_formula::loss::LossGraph;
 use pbg_formula::operator::OperatorFormula;
 use pbg_wasm::{LoadedLoss, LoadedPlugin, PluginParameterKind, PluginSlot};
 use serde_json::{Map, Value};
 
-/// Formula of a plugin.
+/// Formula of a plugin, or the factors of a schedule.
 #[derive(PartialEq)]
 enum Formula {
     Loss(LossGraph),
     Operator(OperatorFormula),
     Comparator(ComparatorFormula),
+    Factors(Vec<f64>),
 }
 
-/// Returns a sentence for every parameter with which the plugin's formula stays the same for all values tried, where the
+/// Returns a sentence for every parameter with which the plugin's formula, or its factors, stay the same for all values tried, where the
 /// others are those of `parameters`. Empty for plugins whose answers are not a formula.
 pub(super) fn without_influence(plugin: &LoadedPlugin, parameters: &Value) -> Vec<String> {
     let Some(formula) = formula(plugin, parameters) else {
@@ -24,6 +26,10 @@ pub(super) fn without_influence(plugin: &LoadedPlugin, parameters: &Value) -> Ve
         // A parameter may decide how others change during training.
         return Vec::new();
     }
+    let what = match &formula {
+        Formula::Factors(_) => "factors are",
+        _ => "formula is",
+    };
     let given = parameters.as_object().cloned().unwrap_or_default();
     let declared = &plugin.inspection().metadata.parameters;
     let idle = declared.iter().filter_map(|parameter| {
@@ -38,7 +44,7 @@ pub(super) fn without_influence(plugin: &LoadedPlugin, parameters: &Value) -> Ve
         is_idle.then(|| {
             let values: Vec<String> = tried.iter().map(Value::to_string).collect();
             let (name, values) = (&parameter.name, values.join(", "));
-            format!("the formula is the same for every {name} tried: {values}")
+            format!("the {what} the same for every {name} tried: {values}")
         })
     });
     idle.collect()
@@ -58,6 +64,10 @@ fn formula(plugin: &LoadedPlugin, parameters: &Value) -> Option<Formula> {
         PluginSlot::Comparator => {
             let comparator = plugin.into_comparator(parameters).ok()?;
             Some(Formula::Comparator(comparator.formula))
+        }
+        PluginSlot::RateSchedule => {
+            let mut schedule = plugin.into_schedule(parameters).ok()?;
+            drawn_factors(&mut schedule).ok().map(Formula::Factors)
         }
         _ => None,
     }

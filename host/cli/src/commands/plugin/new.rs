@@ -51,6 +51,8 @@ enum KindArg {
     Operator,
     /// Comparator: the score of two embeddings, as a formula.
     Comparator,
+    /// Learning rate schedule: the factor of the learning rates in each pass.
+    Schedule,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -75,6 +77,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         (KindArg::Operator, false) => World::Operator,
         (KindArg::Negatives, false) => World::Negatives,
         (KindArg::Comparator, false) => World::Comparator,
+        (KindArg::Schedule, false) => World::Schedule,
         (KindArg::Comparator, true) => {
             let text = "--computed is for losses: comparators are always formulas";
             return Err(Failure::message(kind::FailureKind::Usage, text));
@@ -87,8 +90,8 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             let text = "--computed is for losses: negative samplers are always distributions";
             return Err(Failure::message(kind::FailureKind::Usage, text));
         }
-        (KindArg::Order | KindArg::Sampler, true) => {
-            let text = "--computed is for losses: orders and samplers are always code";
+        (KindArg::Order | KindArg::Sampler | KindArg::Schedule, true) => {
+            let text = "--computed is for losses: orders, samplers and schedules are always code";
             return Err(Failure::message(kind::FailureKind::Usage, text));
         }
     };
