@@ -115,6 +115,7 @@ fn the_reference_of_keys_is_up_to_date() {
         losses: names(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: names(&[PluginSlot::TracedOperator]),
         comparators: names(&[PluginSlot::Comparator]),
+        schedules: names(&[PluginSlot::RateSchedule]),
         files: Vec::new(),
     });
     if std::env::var_os("UPDATE_DOCS").is_some_and(|v| v == "1") {
@@ -142,8 +143,13 @@ fn the_configuration_names_every_strategy_that_is_installed() {
             &[PluginSlot::TracedLoss, PluginSlot::ComputedLoss],
         ),
         ("comparator", &[PluginSlot::Comparator]),
+        ("decay", &[PluginSlot::RateSchedule]),
     ] {
-        let description = schema["properties"][key]["description"].as_str().unwrap();
+        let properties = match key {
+            "decay" => &schema["$defs"]["LrScheduleConfig"]["properties"],
+            _ => &schema["properties"],
+        };
+        let description = properties[key]["description"].as_str().unwrap();
         let mut row = reference
             .lines()
             .filter(|line| line.starts_with(&format!("| `{key}`")));
@@ -215,6 +221,19 @@ fn every_order_and_loss_has_a_row_in_its_document() {
         installed.into_iter().collect(),
         "docs/plugins/negatives.md"
     );
+    let schedules = document("docs/plugins/schedules.md");
+    let head = "| name | factor of the learning rates | parameters |";
+    let rows = table(&schedules, head);
+    let described: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|row| row[1].split('`').nth(1))
+        .collect();
+    let installed = standard(&[PluginSlot::RateSchedule]);
+    assert_eq!(
+        described,
+        installed.into_iter().collect(),
+        "docs/plugins/schedules.md"
+    );
     for name in standard(&[PluginSlot::ComputedLoss]) {
         assert!(code(&losses).contains(name), "losses.md lacks {name}");
     }
@@ -260,6 +279,7 @@ fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
         PluginSlot::ComputedLoss,
         PluginSlot::TracedOperator,
         PluginSlot::Comparator,
+        PluginSlot::RateSchedule,
     ];
     for name in standard(&kinds) {
         assert!(named(name), "CHANGELOG.md lacks `{name}`");

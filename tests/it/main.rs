@@ -69,6 +69,7 @@ mod resume;
 mod run_length;
 mod runs;
 mod sandbox_limits;
+mod schedules;
 mod sdks;
 mod serve;
 mod stops;

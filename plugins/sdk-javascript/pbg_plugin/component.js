@@ -10,6 +10,7 @@ import { traceOperator } from './operator.js';
 import { Pass } from './order.js';
 import * as run from './run.js';
 import { Share } from './sampler.js';
+import { Position } from './schedule.js';
 
 /** Error for a request that cannot be fulfilled; its text is shown to the user. */
 export class Refused extends Error {}
@@ -115,6 +116,20 @@ export function exportNegatives(Plugin, write, length) {
       require: () => call(require),
       distribution: (candidates) => call(() => parts(plugin.distribution(candidates))),
     },
+  };
+}
+
+/** Returns the exports of a learning rate schedule's component. */
+export function exportSchedule(Plugin, write, length) {
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
+  const factor = (position) => {
+    const answer = plugin.factor(new Position(position));
+    if (typeof answer !== 'number') throw new TypeError(`factor returned ${shown(answer)}, not a number`);
+    return answer;
+  };
+  return {
+    metadata,
+    learningRateSchedule: { configure, factor: (position) => call(() => factor(position)) },
   };
 }
 

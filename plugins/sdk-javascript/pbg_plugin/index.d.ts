@@ -249,6 +249,31 @@ export class NegativeSampler {
   distribution(candidates: NegativeCandidates): NegativePart[];
 }
 
+/** Position of a pass in a schedule. Epochs are counted from the beginning of the run. */
+export class Position {
+  constructor(fields: { epoch: number; start?: number; end: number });
+  /** Number of epochs until the middle of the pass, from `start` to `end`. */
+  epoch: number;
+  /** Number of epochs after which the schedule begins: those of the warm-up, in which the host does not ask it. */
+  start: number;
+  /** Number of epochs after which the schedule ends: those of the run, unless the configuration says otherwise. */
+  end: number;
+  /** Number of epochs since the beginning of the schedule. */
+  readonly elapsed: number;
+  /** Number of epochs from the beginning of the schedule to its end. */
+  readonly length: number;
+  /** Share of the schedule that has passed, from 0 to 1. */
+  readonly share: number;
+}
+
+/** Decides by which factor the learning rates are multiplied in each pass of a run. */
+export class RateSchedule {
+  static metadata(): Metadata;
+  configure(parameters: Record<string, any>): void;
+  /** Returns the factor, from 0 to 1000; 1 stands for the rates of the configuration. */
+  factor(position: Position): number;
+}
+
 type Operand = Expr | number;
 
 /** A value of a formula. */

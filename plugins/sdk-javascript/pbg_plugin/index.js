@@ -17,3 +17,4 @@ export { Order, Pass, pickByPlan } from './order.js';
 export { Rng } from './rng.js';
 export * as run from './run.js';
 export { Left, Sampler, Share } from './sampler.js';
+export { Position, RateSchedule } from './schedule.js';

@@ -1,6 +1,6 @@
 // Types of testing.js.
 
-import type { Bucket, Draw, NegativeCandidates, NegativePart, NegativeSampler, Order, Pass, Sampler, Share, TracedComparator, TracedLoss, TracedOperator } from './index.js';
+import type { Bucket, Draw, NegativeCandidates, NegativePart, NegativeSampler, Order, Pass, Position, RateSchedule, Sampler, Share, TracedComparator, TracedLoss, TracedOperator } from './index.js';
 
 type Class<T> = new () => T;
 
@@ -20,6 +20,10 @@ export function candidates(fields?: Partial<NegativeCandidates>): NegativeCandid
 export function checkDistribution(sampler: Class<NegativeSampler>, given: NegativeCandidates): NegativePart[];
 /** Asserts the contract of a negative sampler for relations with no, few and many candidates. */
 export function checkNegatives(sampler: Class<NegativeSampler>): void;
+/** Asserts the contract of a schedule for one position, and returns the factor. */
+export function checkFactor(schedule: Class<RateSchedule>, position: Position): number;
+/** Asserts the contract of a schedule in runs of different lengths, with and without a warm-up. */
+export function checkSchedule(schedule: Class<RateSchedule>): void;
 /** Computes the loss of one positive with its negatives, as the host does. */
 export function evaluate(loss: TracedLoss, positive: number, negatives: number[]): number;
 /** Asserts that a loss is finite for ordinary and extreme scores, and without negatives. */

@@ -8,6 +8,7 @@ import { defaults } from './metadata.js';
 import { traceOperator } from './operator.js';
 import { Pass } from './order.js';
 import { Share } from './sampler.js';
+import { Position } from './schedule.js';
 
 export { apply, applyLhs, compare, evaluate };
 
@@ -114,6 +115,27 @@ export function checkNegatives(Sampler) {
   for (const [entities, edges, seen] of [[1, 0, 0], [1, 1, 1], [100, 50, 20], [1000000, 9, 9]]) {
     for (const side of ['lhs', 'rhs']) {
       checkDistribution(Sampler, candidates({ side, entities, edges, seen }));
+    }
+  }
+}
+
+/** Asserts the contract of a schedule for one position, and returns the factor. */
+export function checkFactor(Schedule, position) {
+  const factor = withDefaults(Schedule).factor(position);
+  const shown = JSON.stringify(position);
+  assert.ok(factor >= 0 && factor <= 1000, `a factor of ${factor} for ${shown}, not from 0 to 1000`);
+  assert.equal(withDefaults(Schedule).factor(position), factor, `the factors of two instances differ for ${shown}`);
+  return factor;
+}
+
+/** Asserts the contract of a schedule in runs of different lengths, with and without a warm-up. */
+export function checkSchedule(Schedule) {
+  for (const start of [0, 0.5, 3]) {
+    for (const end of [4, 30, 1000]) {
+      const middles = Array.from({ length: end }, (_, n) => n + 0.5).filter((epoch) => epoch >= start);
+      for (const epoch of [start, ...middles, end]) {
+        checkFactor(Schedule, new Position({ epoch, start, end }));
+      }
     }
   }
 }

@@ -44,6 +44,7 @@ from .order import Bucket, Order, Pass, export_order, pick_by_plan
 from .rng import Rng
 from .run import RunLength
 from .sampler import Draw, Left, Sampler, Share, export_sampler
+from .schedule import Position, RateSchedule, export_schedule
 from .traffic import Traffic
 
 
@@ -66,7 +67,9 @@ __all__ = [
     "Parameter",
     "Part",
     "Pass",
+    "Position",
     "Progress",
+    "RateSchedule",
     "Refused",
     "Rng",
     "RunLength",
@@ -83,6 +86,7 @@ __all__ = [
     "export_negatives",
     "export_order",
     "export_sampler",
+    "export_schedule",
     "export_traced_comparator",
     "export_traced_loss",
     "export_traced_operator",

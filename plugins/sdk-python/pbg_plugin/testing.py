@@ -12,16 +12,27 @@ from .negatives import REQUIRED, Candidates, Counted, Listed, NegativeSampler, P
 from .operator import TracedOperator, trace_operator
 from .order import Bucket, Order, Pass
 from .sampler import Draw, Sampler, Share
+from .schedule import Position, RateSchedule
 
 __all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
 __all__ += ["check_distribution", "check_negatives"]
 __all__ += ["apply", "apply_lhs", "check_traced_operator", "draws_of", "gradient", "with_defaults"]
 __all__ += ["check_traced_comparator", "compare"]
+__all__ += ["check_factor", "check_schedule"]
 
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
 
 
-P = TypeVar("P", Order, Sampler, TracedLoss, TracedOperator, TracedComparator, NegativeSampler)
+P = TypeVar(
+    "P",
+    Order,
+    Sampler,
+    TracedLoss,
+    TracedOperator,
+    TracedComparator,
+    NegativeSampler,
+    RateSchedule,
+)
 
 
 def with_defaults(plugin: Type[P]) -> P:
@@ -115,6 +126,24 @@ def check_negatives(sampler: Type[NegativeSampler]) -> None:
         for side in ("lhs", "rhs"):
             given = Candidates(0, "likes", side, "entity", 0, entities, edges, seen)
             check_distribution(sampler, given)
+
+
+def check_factor(schedule: Type[RateSchedule], position: Position) -> float:
+    """Asserts the contract of a schedule for one position, and returns the factor."""
+    factor = with_defaults(schedule).factor(position)
+    assert 0 <= factor <= 1000, f"a factor of {factor} for {position}, not from 0 to 1000"
+    fresh = with_defaults(schedule).factor(position)
+    assert fresh == factor, f"the factors of two instances differ for {position}"
+    return factor
+
+
+def check_schedule(schedule: Type[RateSchedule]) -> None:
+    """Asserts the contract of a schedule in runs of different lengths, with and without a warm-up."""
+    for start in (0.0, 0.5, 3.0):
+        for end in (4.0, 30.0, 1000.0):
+            middles = [n + 0.5 for n in range(int(end)) if n + 0.5 >= start]
+            for epoch in [start, *middles, end]:
+                check_factor(schedule, Position(epoch, start, end))
 
 
 def check_traced_loss(loss: Type[TracedLoss]) -> None:

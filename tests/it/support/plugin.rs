@@ -102,6 +102,30 @@ pub(crate) fn negatives(body: &str) -> Vec<u8> {
     )
 }
 
+/// Returns a learning rate schedule whose `factor` has this body, which finds the position in `$epoch`, `$start` and
+/// `$end` and returns the address of a `result<f64, string>`.
+pub(crate) fn schedule(body: &str) -> Vec<u8> {
+    let common = common(NAME, 2, DESCRIBE);
+    encode(
+        "step_decay",
+        &format!(
+            r#"(module
+            {common}
+            (func (export "pbg:plugin/learning-rate-schedule@0.1.0#configure") (param i32 i32) (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/learning-rate-schedule@0.1.0#factor")
+                (param $epoch f64) (param $start f64) (param $end f64) (result i32) {body}))"#
+        ),
+    )
+}
+
+/// Returns a body of `factor` that returns the value of an expression.
+pub(crate) fn factor(expression: &str) -> String {
+    format!(
+        "(i32.store (i32.const 128) (i32.const 0)) (f64.store (i32.const 136) {expression}) (i32.const 128)"
+    )
+}
+
 /// Returns what every module has: memory, a `cabi_realloc` that allocates from `$free` on, and a `describe` with this
 /// body, which finds version, summary and name at 40, 48 and 192.
 pub(super) fn common(name: &str, pages: u32, describe: &str) -> String {

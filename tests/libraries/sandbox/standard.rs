@@ -4,7 +4,8 @@ use crate::sandbox::support::{Guest, list, load, pass, sandbox};
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{
-    BucketOrder as _, NegativeCandidates, NegativeSampler as _, Pass, SamplerFactory as _,
+    BucketOrder as _, NegativeCandidates, NegativeSampler as _, Pass, RateSchedule as _,
+    SamplerFactory as _, SchedulePosition,
 };
 use pbg_plugin_sdk as sdk;
 use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, standard_plugins};
@@ -93,6 +94,25 @@ fn the_sandbox_changes_no_answer() {
     assert_same_draws::<uniform::Uniform>(&sandbox, "uniform");
     assert_same_distributions::<degree::Degree>(&sandbox, "degree");
     assert_same_distributions::<types_seen::TypesSeen>(&sandbox, "types_seen");
+    assert_same_factors::<step_decay::StepDecay>(&sandbox, "step_decay");
+    assert_same_factors::<warm_restarts::WarmRestarts>(&sandbox, "warm_restarts");
+}
+
+/// Compares the factors of a run with those of the native twin, to 15 digits: the cosine of the machine's library may
+/// differ in the last bit.
+fn assert_same_factors<S: sdk::RateSchedule>(sandbox: &Sandbox, name: &str) {
+    let source = PluginSource::resolve(name).expect("a standard plugin");
+    let plugin = sandbox.open(source).expect("it loads");
+    let mut schedule = plugin.into_schedule(&Value::Null).expect("a schedule");
+    assert_eq!(schedule.id().name, name);
+    let (start, end) = (1.5, 40.0);
+    for n in 2..40 {
+        let epoch = f64::from(n) - 0.5;
+        let found = schedule.factor(SchedulePosition { epoch, start, end });
+        let found = found.expect("a factor");
+        let expected = sdk::testing::assert_factor::<S>(sdk::SchedulePosition { epoch, start, end });
+        assert!((found - expected).abs() < 1e-15, "{name} at {epoch}: {found}, {expected}");
+    }
 }
 
 /// Compares the distributions of several candidates with those of the native twin.

@@ -27,7 +27,7 @@ _pbghost_names() {
     local command="${COMP_WORDS[*]:1:2}"
     case "${COMP_WORDS[at]},$key" in
         --set,) [[ "$command" == plugin* ]] || words="@KEYS@" ;;
-        --set,bucket_order | --set,relation_sampler | --set,negative_sampler | --set,loss_fn)
+        --set,bucket_order | --set,relation_sampler | --set,negative_sampler | --set,loss_fn | --set,lr_schedule.decay)
             words="$(_pbghost_values "$key") $(_pbghost_own)" files=yes ;;
         --set,*)
             words="$(_pbghost_values "$key")"
