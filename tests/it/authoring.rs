@@ -272,6 +272,20 @@ fn losses_in_every_language_keep_their_promises_and_train() {
     all_train(&place, &components);
 }
 
+/// The templates are the same schedule, which trains to the same bytes in every language.
+#[test]
+fn the_same_schedule_in_every_language() {
+    let place = Workplace::with_dataset(CONFIG);
+    let components = in_every_language(&place, "schedule");
+    let mut first = None;
+    for component in &components {
+        let (manifest, files) = trained(&place, component);
+        assert!(manifest.contains(name_of(component)), "{manifest}");
+        let expected = first.get_or_insert_with(|| files.clone());
+        assert!(files == *expected, "{}", component.display());
+    }
+}
+
 /// The templates are the same formula, which trains to the same bytes in every language.
 #[test]
 fn the_same_operator_in_every_language() {
@@ -329,6 +343,7 @@ fn the_tests_of_new_projects_pass() {
         "loss",
         "operator",
         "comparator",
+        "schedule",
     ] {
         passes(&new(kind, "rust"), "cargo", &["test"]);
         passes(&new(kind, "python"), "python3", &["-m", "unittest"]);

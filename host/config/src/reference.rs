@@ -44,7 +44,7 @@ A run resumes from `checkpoint_path` only with the configuration that the checkp
 ";
 
 const LR_SCHEDULE: &str = "\
-Where learning rates decay until `num_epochs`, another `num_epochs` changes all of them. Such a run resumes with more epochs if `lr_schedule.decay_epochs` is set to the former `num_epochs`; the additional epochs are trained with the final learning rates.
+Where learning rates decay until `num_epochs`, another `num_epochs` changes all of them. Such a run resumes with more epochs if `lr_schedule.decay_epochs` is set to the former `num_epochs`; the additional epochs are trained with the final learning rates. A schedule that is a plugin counts as one that decays until `num_epochs`, whether or not it uses that number.
 
 ";
 

@@ -115,7 +115,8 @@ def decorated(
 
 PluginLike = Union[str, "os.PathLike[str]", Function]
 """A plugin: the file or the name of a component, or a function decorated with `pbg_host.order`, `pbg_host.loss`
-or `pbg_host.operator`. It replaces a standard plugin, the operator of all relations, or the comparator."""
+or `pbg_host.operator`. It replaces a standard plugin, the operator of all relations, the comparator, or the
+learning rate schedule."""
 
 
 def wanted(thing: Any, kind: type[F]) -> F:
@@ -139,6 +140,7 @@ _ONLY_COMPONENTS = {
     pbg_plugin.Sampler: ("a relation sampler", "sampler"),
     pbg_plugin.NegativeSampler: ("a negative sampler", "negatives"),
     pbg_plugin.TracedComparator: ("a comparator", "comparator"),
+    pbg_plugin.RateSchedule: ("a learning rate schedule", "schedule"),
 }
 
 
