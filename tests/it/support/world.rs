@@ -258,7 +258,9 @@ impl Maker {
         }
         if self.later.once_in(3) {
             key("lr_schedule.warmup_epochs = 0.7".to_owned());
-            let decay = self.later.pick(&["constant", "linear", "cosine", "warm_restarts"]);
+            let decay = self
+                .later
+                .pick(&["constant", "linear", "cosine", "warm_restarts"]);
             key(format!("lr_schedule.decay = {decay:?}"));
         }
         if !from_bucket && self.later.once_in(2) {

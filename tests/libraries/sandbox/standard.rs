@@ -110,8 +110,12 @@ fn assert_same_factors<S: sdk::RateSchedule>(sandbox: &Sandbox, name: &str) {
         let epoch = f64::from(n) - 0.5;
         let found = schedule.factor(SchedulePosition { epoch, start, end });
         let found = found.expect("a factor");
-        let expected = sdk::testing::assert_factor::<S>(sdk::SchedulePosition { epoch, start, end });
-        assert!((found - expected).abs() < 1e-15, "{name} at {epoch}: {found}, {expected}");
+        let expected =
+            sdk::testing::assert_factor::<S>(sdk::SchedulePosition { epoch, start, end });
+        assert!(
+            (found - expected).abs() < 1e-15,
+            "{name} at {epoch}: {found}, {expected}"
+        );
     }
 }
 

@@ -96,6 +96,7 @@ fn train(folder: &Path, model: &str, epochs: u32) -> Result<()> {
         // Dynamic relations are not sampled.
         sampler: first_relation(),
         negatives: None,
+        schedule: None,
         loss: GuardedLoss::new(Box::new(traced(softmax())), None),
         fallbacks: Fallbacks::default(),
     };

@@ -296,6 +296,8 @@ impl Runs<'_> {
         }
         let negatives = strategies.negatives.iter();
         plugins.extend(negatives.map(|sampler| ("negative sampler", sampler.id().clone())));
+        let schedule = strategies.schedule.iter();
+        plugins.extend(schedule.map(|schedule| ("learning rate schedule", schedule.id().clone())));
         Ok(plugins)
     }
 
