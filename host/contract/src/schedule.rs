@@ -22,9 +22,8 @@ const RUNS: [(f64, u32, u32); 6] = [
 ];
 /// Epochs of the run whose factors are drawn.
 const DRAWN: u32 = 40;
-/// Number of rows of the drawing, and of characters in the longest one.
-const ROWS: usize = 20;
-const WIDTH: f64 = 40.0;
+/// Number of rows of the drawing.
+const HEIGHT: u32 = 8;
 
 /// Returns the positions of the passes of a run, its first moment and its end.
 fn positions(start: f64, epochs: u32, passes: u32) -> Vec<SchedulePosition> {
@@ -64,8 +63,10 @@ pub fn check_schedule(create: impl Fn() -> ScheduleInstance) -> ContractReport {
     report.add_promise(
         "factors",
         Ok(format!(
-            "{} factors in runs of 1 to 500 epochs, with and without a warm-up: from {lowest} to {highest}",
-            factors.len()
+            "{} factors in runs of 1 to 500 epochs, with and without a warm-up: from {} to {}",
+            factors.len(),
+            short(lowest),
+            short(highest)
         )),
     );
     report.add_promise(
@@ -75,7 +76,10 @@ pub fn check_schedule(create: impl Fn() -> ScheduleInstance) -> ContractReport {
     if highest > 1.0 {
         report.add_note(
             "above 1",
-            format_args!("learning rates rise to {highest} times the configured ones"),
+            format_args!(
+                "learning rates rise to {} times the configured ones",
+                short(highest)
+            ),
         );
     }
     if highest == 0.0 {
@@ -137,12 +141,26 @@ fn drawing(factors: &[f64]) -> String {
         short(*last)
     );
     let passes = &factors[1..factors.len() - 1];
-    let step = passes.len().div_ceil(ROWS).max(1);
-    for (epoch, factor) in passes.iter().enumerate().step_by(step) {
-        let share = if highest > 0.0 { factor / highest } else { 0.0 };
-        let bar = "#".repeat((share * WIDTH).round() as usize);
-        let _written = write!(text, "\nepoch {:>3} {:>8} {bar}", epoch + 1, short(*factor));
+    for level in (1..=HEIGHT).rev() {
+        let filled = passes.iter().map(|factor| {
+            let share = if highest > 0.0 { factor / highest } else { 0.0 };
+            let reaches = (share * f64::from(HEIGHT)).round() >= f64::from(level);
+            if reaches { '#' } else { ' ' }
+        });
+        let filled: String = filled.collect();
+        let label = match level == HEIGHT {
+            true => short(highest),
+            false => String::new(),
+        };
+        let _written = write!(text, "\n{label:>8} |{}", filled.trim_end());
     }
+    let _written = write!(
+        text,
+        "\n{:>8} +{}\nepoch     1{DRAWN:>width$}",
+        0,
+        "-".repeat(passes.len()),
+        width = passes.len() - 1
+    );
     text
 }
 
@@ -220,8 +238,12 @@ mod tests {
             curve.contains("begins with the factor 1 and ends with 0"),
             "{curve}"
         );
-        assert!(curve.contains("\nepoch   1    0.988 ####"), "{curve}");
-        assert_eq!(curve.lines().count(), 1 + ROWS);
+        let lines: Vec<&str> = curve.lines().collect();
+        // The highest factor is that of the beginning; 7.5 eighths of it are reached until epoch 3.
+        assert_eq!(lines[1], "       1 |###", "{curve}");
+        assert_eq!(lines[8].len(), 10 + 38, "{curve}");
+        assert_eq!(lines[9], format!("       0 +{}", "-".repeat(40)));
+        assert_eq!(lines[10], format!("epoch     1{:>39}", 40));
         assert!(!report.findings().iter().any(|f| f.promise == "above 1"));
     }
 
