@@ -49,7 +49,6 @@ pub use distributed::{DistributedConfig, LedgerChoice, LedgerPlace};
 pub use errors::{ConfigErrors, ConfigProblem};
 pub use execution::ExecutionConfig;
 pub use formulas::UnwritableFormula;
-use installed::LR_DECAY;
 pub use installed::{StrategyNames, is_plugin_path};
 pub use lr_schedule::LrScheduleConfig;
 pub use model::{EntityConfig, RelationConfig};

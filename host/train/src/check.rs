@@ -27,7 +27,7 @@ pub use self::verify::{
 };
 use crate::pipeline::{self, EdgeBytes};
 use crate::strategies::Strategies;
-use crate::{negatives, own_vectors, validation};
+use crate::{negatives, own_vectors, scheduled_factors, validation};
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
 /// Bytes of a row's version at the owner of shared parameters.
@@ -239,6 +239,11 @@ fn main_memory(
     ]);
     memory.extend(if_any("plan of a pass", plan_bytes(&blueprint.layout)));
     memory.extend(if_any("planned batches", piped(PLANNING)));
+    memory.extend(if_any("learning rates of passes", {
+        let bytes = scheduled_factors::table_bytes(config, resolved.extent(edge_sets)?);
+        // A smaller table is covered by the program's own margin, as a small plan is.
+        if bytes > SMALL_PLAN { bytes } else { 0 }
+    }));
     let slots = config.buffer_partitions;
     let tables = negatives::table_bytes(required, blueprint, edge_sets, slots);
     memory.extend(if_any("tables of negatives", tables));

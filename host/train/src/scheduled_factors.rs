@@ -60,6 +60,7 @@ impl ScheduledFactors {
                 }
                 .into());
             }
+            answers.reserve_exact(count as usize);
             for number in 0..count {
                 let factor = match schedule.factor(pass(number, extent), extent) {
                     PassFactor::Known(factor) => factor,
@@ -136,6 +137,15 @@ pub fn rate_course(
         lowest: answers.iter().copied().fold(f32::INFINITY, f32::min),
         highest: answers.iter().copied().fold(0.0, f32::max),
     }))
+}
+
+/// Returns the bytes of the answers of a plugin in a run of `extent`; 0 without a plugin.
+pub(crate) fn table_bytes(config: &Config, extent: RunExtent) -> u64 {
+    let schedule = config.lr_schedule();
+    let asked = schedule.filter(|_| config.lr_schedule.plugin().is_some());
+    asked.map_or(0, |schedule| {
+        asked_passes(schedule, extent).saturating_mul(size_of::<f32>() as u64)
+    })
 }
 
 /// Returns the number of passes in each epoch.

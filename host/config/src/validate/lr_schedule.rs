@@ -1,27 +1,9 @@
 //! Rules of `[lr_schedule]`.
 
-use pbg_core::lr_schedule::LrDecay;
-
-use super::strategies::no_strategy;
 use super::{Validator, top};
-use crate::installed::{StrategyNames, is_plugin_path};
-use crate::{Config, LR_DECAY};
+use crate::Config;
 
 impl Validator<'_> {
-    /// Checks that the course after the warm-up is built in, or a plugin.
-    pub(super) fn lr_decay(&mut self, installed: &StrategyNames) {
-        let name = &self.config.lr_schedule.decay;
-        let built_in = LrDecay::built_in(name).is_some();
-        if built_in || installed.has(LR_DECAY, name) || is_plugin_path(name) {
-            return;
-        }
-        let known = LrDecay::BUILT_IN.iter().map(|decay| decay.name());
-        let standard = installed.standard(LR_DECAY).iter().map(String::as_str);
-        let known: Vec<&str> = known.chain(standard).collect();
-        let text = no_strategy(installed, LR_DECAY, name, &known);
-        self.report([top("lr_schedule").join("decay")], text);
-    }
-
     /// Checks that the decay begins before it ends.
     pub(super) fn lr_schedule(&mut self) {
         let keys = &self.config.lr_schedule;
@@ -69,7 +51,7 @@ fn of_length(config: &Config) -> Vec<String> {
     let given = given.into_iter().filter(|(_, given)| *given);
     let text = |(name, _)| {
         format!(
-            "lr_schedule.{name}: has no effect without a decay: set `lr_schedule.decay` to `linear` or `cosine`"
+            "lr_schedule.{name}: has no effect without a decay: set `lr_schedule.decay` to `linear`, `cosine` or a plugin"
         )
     };
     given.map(text).collect()

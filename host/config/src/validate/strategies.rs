@@ -1,9 +1,10 @@
 //! Rules of the names of strategies: an installed strategy, or the path of a component.
 
+use pbg_core::lr_schedule::LrDecay;
 use pbg_core::model::{NegativesFrom, Operator};
 use pbg_core::nearest::nearest;
 
-use super::super::installed::is_plugin_path;
+use super::super::installed::{LR_DECAY, is_plugin_path};
 use super::super::node::excerpt;
 use super::super::{DEFAULT_NEGATIVES, DEFAULT_SAMPLER, StrategyNames};
 use super::{Validator, did_you_mean, of_relation, top};
@@ -61,15 +62,24 @@ impl Validator<'_> {
             }
         }
     }
+
+    /// Checks that the course after the warm-up is built in, or a plugin.
+    pub(super) fn lr_decay(&mut self, installed: &StrategyNames) {
+        let name = &self.config.lr_schedule.decay;
+        let built_in = LrDecay::built_in(name).is_some();
+        if built_in || installed.has(LR_DECAY, name) || is_plugin_path(name) {
+            return;
+        }
+        let known = LrDecay::BUILT_IN.iter().map(|decay| decay.name());
+        let standard = installed.standard(LR_DECAY).iter().map(String::as_str);
+        let known: Vec<&str> = known.chain(standard).collect();
+        let text = no_strategy(installed, LR_DECAY, name, &known);
+        self.report([top("lr_schedule").join("decay")], text);
+    }
 }
 
 /// Returns the message for `name`, which is not one of `known`, the valid strategies of `key`.
-pub(super) fn no_strategy(
-    installed: &StrategyNames,
-    key: &str,
-    name: &String,
-    known: &[&str],
-) -> String {
+fn no_strategy(installed: &StrategyNames, key: &str, name: &String, known: &[&str]) -> String {
     let valid = format!("{} or the path of a component (*.wasm)", known.join(", "));
     let near = known.iter().copied();
     invalid_name(
