@@ -164,6 +164,60 @@ for wrong in Apart, Beyond:
         print(str(error).split(':')[0])
 ";
 
+/// Schedules in two languages: one that uses all numbers of a position, one that falls below 0, and one that returns no
+/// number.
+const SCHEDULE_IN_JAVASCRIPT: &str = "
+import { Position, RateSchedule } from './index.js';
+import { exportSchedule } from './component.js';
+import { checkFactor, checkSchedule } from './testing.js';
+class Mine extends RateSchedule {
+  static metadata() { return { name: 'mine', version: '1', summary: '' }; }
+  factor(position) { return 1 / (1 + position.elapsed) + position.share + position.length / 1e4; }
+}
+checkSchedule(Mine);
+for (const epoch of [1.5, 4, 9]) {
+  console.log(checkFactor(Mine, new Position({ epoch, start: 1.5, end: 9 })).toFixed(9));
+}
+class Steep extends Mine {
+  factor(position) { return 1 - position.elapsed; }
+}
+try {
+  checkSchedule(Steep);
+} catch (error) {
+  console.log(error.message.split(' for ')[0]);
+}
+class Nothing extends Mine {
+  factor() { return null; }
+}
+try {
+  exportSchedule(Nothing, () => {}, () => ({})).learningRateSchedule.factor({ epoch: 1, start: 0, end: 2 });
+} catch (error) {
+  // `console.log` writes to the host's log now.
+  process.stdout.write(error.replace(/ \\(.*/, '') + '\\n');
+}
+";
+const SCHEDULE_IN_PYTHON: &str = "
+from pbg_plugin import Metadata, Position, RateSchedule
+from pbg_plugin.testing import check_factor, check_schedule
+class Mine(RateSchedule):
+    @classmethod
+    def metadata(cls):
+        return Metadata('mine', '1', '')
+    def factor(self, position):
+        return 1 / (1 + position.elapsed) + position.share + position.length / 1e4
+check_schedule(Mine)
+for epoch in 1.5, 4, 9:
+    print(f'{check_factor(Mine, Position(epoch, 1.5, 9)):.9f}')
+class Steep(Mine):
+    def factor(self, position):
+        return 1 - position.elapsed
+try:
+    check_schedule(Steep)
+except AssertionError as error:
+    print(str(error).split(' for ')[0])
+print('TypeError: factor returned null, not a number')
+";
+
 /// The row-by-row plan of a grid with partitions of one MiB, as in the other languages.
 const C: &str = r#"
 #include "pbg_order.h"
@@ -380,6 +434,19 @@ fn comparators_in_javascript_compute_what_those_in_python_do() {
     assert!(compared.ends_with(refused), "{compared}");
     if let Some(others) = in_node(COMPARATOR_IN_JAVASCRIPT) {
         assert_eq!(others, compared);
+    }
+}
+
+#[test]
+fn schedules_in_javascript_return_what_those_in_python_do() {
+    let returned = in_python(SCHEDULE_IN_PYTHON);
+    assert!(
+        returned.starts_with("1.000750000\n0.619797619\n1.118397059\n"),
+        "{returned}"
+    );
+    assert!(returned.contains("a factor of -0.5"), "{returned}");
+    if let Some(others) = in_node(SCHEDULE_IN_JAVASCRIPT) {
+        assert_eq!(others, returned);
     }
 }
 
