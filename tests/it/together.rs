@@ -22,6 +22,7 @@ mod outage;
 mod partition_servers;
 mod paused;
 mod refused;
+mod schedules;
 mod scripts;
 mod validating;
 
