@@ -196,7 +196,7 @@ fn components_over_the_limit_are_not_asked_for() {
 fn slow_registries_are_given_up() {
     let paced = |pace| move |answer| GivenAnswer { pace, ..answer };
     for (pace, words) in [
-        (Pace::Never, "does not answer within"),
+        (Pace::Never, "does not answer in time"),
         (
             Pace::HeadersOnly,
             "stops sending the component after 0 bytes",

@@ -227,7 +227,7 @@ fn wrong_files_are_named_with_their_numbers() {
     let file = VectorFile::open(&path, Some(&list)).unwrap();
     refused(names(&file), &["names.json: it is not a list of names"]);
     // A name that would take all memory is refused after as much of it as a name may have.
-    folder.file("names.json", &format!("[\"{}", "a".repeat(1 << 20)));
+    folder.file("names.json", format!("[\"{}", "a".repeat(1 << 20)));
     refused(
         names(&file),
         &["names.json: ", "a name is longer than 32768 bytes"],
@@ -235,7 +235,7 @@ fn wrong_files_are_named_with_their_numbers() {
     let escaped = "\\u0061".repeat(32 << 10);
     folder.file(
         "names.json",
-        &format!("[{}\"{escaped}\", \"b\", \"c\"]", " ".repeat(100)),
+        format!("[{}\"{escaped}\", \"b\", \"c\"]", " ".repeat(100)),
     );
     assert_eq!(names(&file).unwrap().len(), 3);
     let bad = npy(
