@@ -241,8 +241,8 @@ fn standard_schedules_keep_their_promises() {
     let place = Workplace::empty();
     for name in ["step_decay", "warm_restarts"] {
         let said = place.run(["plugin", "check", name]).succeeds().stdout;
-        for part in ["factors", "deterministic", "curve", "epoch   1        1 #"] {
-            assert!(said.contains(part) || part.starts_with("epoch"), "{said}");
+        for part in ["factors", "deterministic", "curve", " |#", " +---"] {
+            assert!(said.contains(part), "{said}");
         }
         let said = place.run(["plugin", "inspect", name]).succeeds().stdout;
         assert!(said.contains("learning rate schedule"), "{said}");

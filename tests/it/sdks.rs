@@ -215,7 +215,14 @@ try:
     check_schedule(Steep)
 except AssertionError as error:
     print(str(error).split(' for ')[0])
-print('TypeError: factor returned null, not a number')
+from pbg_plugin.schedule import number
+for answer in '0.5', True, None:
+    try:
+        number(answer)
+        print(f'{answer!r} is taken for a number')
+    except TypeError as error:
+        said = f'TypeError: {error}'
+print(said.replace('None', 'null'))
 ";
 
 /// The row-by-row plan of a grid with partitions of one MiB, as in the other languages.

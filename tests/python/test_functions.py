@@ -171,9 +171,18 @@ class Compared(pbg_plugin.TracedComparator):
     """A comparator."""
 
 
+class Falls(pbg_plugin.RateSchedule):
+    """A learning rate schedule."""
+
+
 @pytest.mark.parametrize(
     ("plugin", "is_one"),
-    [(Draws, "a relation sampler"), (Draws(), "a relation sampler"), (Compared, "a comparator")],
+    [
+        (Draws, "a relation sampler"),
+        (Draws(), "a relation sampler"),
+        (Compared, "a comparator"),
+        (Falls, "a learning rate schedule"),
+    ],
 )
 def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: str) -> None:
     calls: list[Any] = [

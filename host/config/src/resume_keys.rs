@@ -81,6 +81,13 @@ const TRAINING_OF_MODEL: [&str; 1] = ["entities.*.frozen"];
 /// First line of the hashed text; must change whenever the format of the text changes.
 const FORM: &str = "pbg-host training configuration 3\n";
 
+/// Keys of the schedule's course.
+const LR_COURSE: [&str; 3] = [
+    LR_DECAY,
+    "lr_schedule.decay_epochs",
+    "lr_schedule.final_fraction",
+];
+
 impl Config {
     /// Returns the configuration as TOML, without the keys that are unset; [`Config::parse`] reads it back.
     ///
@@ -129,8 +136,13 @@ impl Config {
     pub fn differences_except_strategies(&self, other: &Self) -> Vec<ConfigDifference> {
         let mut differences = self.training_differences(other);
         let is_plugin = |config: &Self| config.lr_schedule.plugin().is_some();
-        let schedule = (is_plugin(self) || is_plugin(other)).then_some(LR_DECAY);
-        let names = || STRATEGIES.into_iter().chain(schedule);
+        // The other keys of the schedule follow from its course, or have another meaning with another course.
+        let is_other = self.lr_schedule.decay != other.lr_schedule.decay;
+        let schedule: &[&str] = match is_other && (is_plugin(self) || is_plugin(other)) {
+            true => &LR_COURSE,
+            false => &[],
+        };
+        let names = || STRATEGIES.into_iter().chain(schedule.iter().copied());
         differences.retain(|difference| !names().any(|key| difference.is_about(key)));
         differences
     }

@@ -76,10 +76,7 @@ pub fn check_schedule(create: impl Fn() -> ScheduleInstance) -> ContractReport {
     if highest > 1.0 {
         report.add_note(
             "above 1",
-            format_args!(
-                "learning rates rise to {} times the configured ones",
-                short(highest)
-            ),
+            format_args!("learning rates rise to {highest} times the configured ones"),
         );
     }
     if highest == 0.0 {

@@ -63,5 +63,5 @@ pub use executor::check_device;
 pub use losses::{GuardedLoss, traced};
 pub use pbg_kernels::{executable, executable_pairs};
 pub use run::{train, train_at};
-pub use scheduled_factors::{RateCourse, rate_course};
+pub use scheduled_factors::{RateCourse, ScheduledFactors, rate_course};
 pub use strategies::{Fallbacks, Strategies};

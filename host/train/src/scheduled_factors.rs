@@ -1,6 +1,8 @@
 //! Factors of the learning rates that a schedule sets. A schedule that is a plugin is asked for those of all passes before
 //! training begins.
 
+use std::time::Duration;
+
 use pbg_config::Config;
 use pbg_core::lr_schedule::{LrSchedule, PassFactor};
 use pbg_core::schedule::{PassId, RunExtent};
@@ -14,8 +16,11 @@ use crate::strategies::Strategies;
 /// Largest number of passes for which a plugin is asked.
 const MAX_PASSES: u64 = 1_000_000;
 
+/// Longest time that a plugin may take for all passes.
+const LONGEST: Duration = Duration::from_secs(300);
+
 /// Factors of the learning rates of all passes.
-pub(crate) struct ScheduledFactors {
+pub struct ScheduledFactors {
     schedule: LrSchedule,
     extent: RunExtent,
     /// Answers of the plugin for the passes of the run, in order. The last one holds for all later passes.
@@ -52,7 +57,8 @@ impl ScheduledFactors {
         let mut answers = Vec::new();
         if let Some(plugin) = plugin {
             let count = asked_passes(schedule, extent);
-            if count > MAX_PASSES {
+            // The last pass is after the end of the schedule.
+            if count > MAX_PASSES + 1 {
                 return Err(SettingError::SchedulePasses {
                     schedule: plugin.id().to_string(),
                     passes: count,
@@ -61,7 +67,17 @@ impl ScheduledFactors {
                 .into());
             }
             answers.reserve_exact(count as usize);
+            let started = pbg_clock::now();
             for number in 0..count {
+                if started.elapsed() > LONGEST {
+                    return Err(SettingError::ScheduleSlow {
+                        schedule: plugin.id().to_string(),
+                        asked: number,
+                        passes: count,
+                        seconds: LONGEST.as_secs(),
+                    }
+                    .into());
+                }
                 let factor = match schedule.factor(pass(number, extent), extent) {
                     PassFactor::Known(factor) => factor,
                     PassFactor::Asked(position) => plugin.factor(position)? as f32,
@@ -80,7 +96,7 @@ impl ScheduledFactors {
     ///
     /// # Errors
     /// As for [`ScheduledFactors::new`].
-    pub(crate) fn of_run(
+    pub fn of_run(
         config: &Config,
         strategies: &mut Strategies,
         extent: RunExtent,

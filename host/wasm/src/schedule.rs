@@ -48,7 +48,8 @@ impl LoadedSchedule {
         )?;
         check_factor(position, factor)
             .map_err(|broken| self.strategy.fault(FACTOR, broken.to_string()))?;
-        Ok(factor)
+        // Without the sign of a zero.
+        Ok(factor + 0.0)
     }
 }
 

@@ -51,17 +51,23 @@ class RateSchedule:
         raise NotImplementedError
 
 
+def number(answer: Any) -> float:
+    """Returns what `factor` has returned as a number. Texts and truth values are none."""
+    try:
+        if isinstance(answer, (bool, str, bytes)):
+            raise TypeError
+        return float(answer)
+    except (TypeError, ValueError):
+        raise TypeError(f"factor returned {answer!r}, not a number") from None
+
+
 def export_schedule(schedule: Type[RateSchedule]) -> Tuple[type, type]:
     """Returns the exports of a component for a class of schedules:
     `Metadata, LearningRateSchedule = export_schedule(MySchedule)`."""
 
     def asked(given: Any) -> float:
         position = Position(given.epoch, given.start, given.end)
-        answer = component.instance(schedule).factor(position)
-        try:
-            return float(answer)
-        except (TypeError, ValueError):
-            raise TypeError(f"factor returned {answer!r}, not a number") from None
+        return number(component.instance(schedule).factor(position))
 
     class LearningRateSchedule(component.Configured):
         make = schedule

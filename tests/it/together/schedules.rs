@@ -55,3 +55,21 @@ fn two_processes_train_with_the_rates_of_one() {
     assert_eq!(together, alone);
     assert_eq!(alone.len(), 6);
 }
+
+/// The schedule is asked before a trainer joins, so that the others never wait for one that cannot train.
+#[test]
+fn a_trainer_whose_schedule_fails_does_not_join() {
+    let Some(meeting) = Meeting::new(4) else {
+        return;
+    };
+    let keys = |epochs| [epochs, "lr_schedule.decay=warm_restarts"];
+    let mut failed = meeting.start(0, 2, &keys("num_epochs=2000000"));
+    assert_ne!(failed.ends(), Some(0));
+    let said = failed.errors();
+    assert!(said.contains("more than 1000000"), "{said}");
+    assert_eq!(meeting.left(), [""; 0]);
+    let mut trainers = [1, 0].map(|rank| meeting.start(rank, 2, &keys("num_epochs=2")));
+    for trainer in &mut trainers {
+        assert_eq!(trainer.ends(), Some(0), "{}", trainer.errors());
+    }
+}

@@ -240,6 +240,15 @@ fn the_schedule_of_learning_rates_matters() {
     assert_eq!(steps.differences_except_strategies(&base()), [""; 0]);
     assert_eq!(base().differences_except_strategies(&steps), [""; 0]);
     assert_eq!(cosine.differences_except_strategies(&base()).len(), 1);
+    // Its end, and the last rate of another course, change with it.
+    let ends = scheduled(&[plugin, ("lr_schedule.decay_epochs", "100")]);
+    assert_eq!(ends.differences_except_strategies(&base()), [""; 0]);
+    let linear = scheduled(&[
+        ("lr_schedule.decay", "linear"),
+        ("lr_schedule.final_fraction", "0.1"),
+    ]);
+    assert_eq!(steps.differences_except_strategies(&linear), [""; 0]);
+    assert_eq!(ends.differences_except_strategies(&steps).len(), 1);
 }
 
 #[test]

@@ -16,12 +16,12 @@ use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::{commit, memory};
 use pbg_rows::params::Params;
-use pbg_train::Strategies;
 use pbg_train::bucket_trainer::{BucketTrainer, MachineParts};
 use pbg_train::check::{CheckReport, check};
 use pbg_train::disk_tables::InitialTables;
 use pbg_train::executor;
 use pbg_train::own_vectors;
+use pbg_train::{ScheduledFactors, Strategies};
 
 use crate::cluster_options::ClusterOptions;
 use crate::conversion::{grid, stored_state, terms};
@@ -42,7 +42,7 @@ impl<'a> ClusterTrainer<'a> {
     /// Joins the run of `cluster`, replacing `earlier` if this trainer was part of the run before.
     pub(crate) fn join(
         resolved: &'a ResolvedConfig,
-        strategies: Strategies,
+        mut strategies: Strategies,
         cluster: &'a ClusterOptions,
         (allowed, earlier): (AllowedChanges, Option<PreviousParticipation>),
         stop: &'a Arc<AtomicBool>,
@@ -51,7 +51,7 @@ impl<'a> ClusterTrainer<'a> {
         resolved.check_checkpoint_path()?;
         require_several_buckets(resolved, cluster)?;
         refuse_no_epochs(resolved)?;
-        let mut ready = Preparation::new(resolved, &strategies)?;
+        let mut ready = Preparation::new(resolved, &mut strategies)?;
         let token = random_token()?;
         let folder = Path::new(&resolved.config().checkpoint_path);
         let servers = cluster.servers.as_ref();
@@ -247,10 +247,12 @@ struct Preparation {
     params: Params,
     place: Option<Arc<dyn OpenDevice>>,
     validation: Option<ValidationTerms>,
+    /// Factors of the learning rates. A schedule that is a plugin may fail, or take longer than a lease.
+    scheduled: Option<ScheduledFactors>,
 }
 
 impl Preparation {
-    fn new(resolved: &ResolvedConfig, strategies: &Strategies) -> Result<Self, RunError> {
+    fn new(resolved: &ResolvedConfig, strategies: &mut Strategies) -> Result<Self, RunError> {
         let place = executor::open_device(resolved)?;
         executor::check_supported(resolved, place.is_some())?;
         let edge_sets = Arc::new(resolved.edge_sets()?);
@@ -258,8 +260,10 @@ impl Preparation {
         memory::require("training", needs.taken(), needs.threads())?;
         let params = Params::new(&resolved.blueprint().spec, resolved.config().seed);
         refuse_shared(resolved, &params, place.is_some())?;
+        let extent = resolved.extent(&edge_sets)?;
         Ok(Self {
-            extent: resolved.extent(&edge_sets)?,
+            scheduled: ScheduledFactors::of_run(resolved.config(), strategies, extent)?,
+            extent,
             edge_sets,
             needs,
             params,
@@ -286,6 +290,7 @@ impl Preparation {
             params: self.params,
             place: self.place,
             lr_factor: record.work().progress.plateau.lr_factor,
+            scheduled: self.scheduled,
         };
         BucketTrainer::new(resolved, parts, sink)
     }

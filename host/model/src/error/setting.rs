@@ -130,7 +130,7 @@ pub enum SettingError {
     /// The learning rate schedule would be asked for too many passes.
     #[error(
         "lr_schedule.decay: the schedule {schedule} would be asked for {passes} passes, more than {most}; set \
-         `lr_schedule.decay_epochs`, after which learning rates stay as they are, or lower `num_edge_chunks`"
+         `lr_schedule.decay_epochs`, after which learning rates stay as they are, or lower `num_edge_chunks` if it is above 1"
     )]
     SchedulePasses {
         /// The schedule.
@@ -139,6 +139,22 @@ pub enum SettingError {
         passes: u64,
         /// Largest possible number.
         most: u64,
+    },
+    /// The learning rate schedule takes too long.
+    #[error(
+        "lr_schedule.decay: the schedule {schedule} took more than {seconds} s for {asked} of {passes} passes, all of which \
+         it is asked for before training begins; make it faster, or set `lr_schedule.decay_epochs`, after which learning \
+         rates stay as they are"
+    )]
+    ScheduleSlow {
+        /// The schedule.
+        schedule: String,
+        /// Passes that it was asked for.
+        asked: u64,
+        /// All passes.
+        passes: u64,
+        /// Longest time.
+        seconds: u64,
     },
     /// The learning rate schedule is a plugin that has not been loaded.
     #[error(

@@ -44,6 +44,8 @@ pub struct MachineParts<'a, S> {
     pub place: Option<Arc<dyn OpenDevice>>,
     /// Factor of the learning rates, as set by validation.
     pub lr_factor: f32,
+    /// Factors of the learning rates, as set by the schedule; `None` if it is the same in all passes.
+    pub scheduled: Option<ScheduledFactors>,
 }
 
 impl<'a, S: TableStore> BucketTrainer<'a, S> {
@@ -65,13 +67,13 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
             params,
             place,
             lr_factor,
+            scheduled,
         } = parts;
         let line = line(resolved, pipeline, tables, &edge_sets, extent)?;
         let spec = &resolved.blueprint().spec;
         let workers = resolved.settings().workers;
         let executors = executors(resolved, spec, place.as_deref(), line.planning.as_ref())?;
         let shares = workers::shares(spec, executors.len());
-        let scheduled = ScheduledFactors::of_run(resolved.config(), &mut strategies, extent)?;
         strategies.begin_run(run_length(resolved, &edge_sets, extent, shares));
         Ok(Self {
             resolved,

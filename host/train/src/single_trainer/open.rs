@@ -22,6 +22,7 @@ use crate::commit_metadata::{CommitMetadata, StartingPoint};
 use crate::commit_pacer::CommitPacer;
 use crate::disk_tables::{DiskTables, InitialTables};
 use crate::new_rows::NewRows;
+use crate::scheduled_factors::ScheduledFactors;
 use crate::strategies::Strategies;
 use crate::{executor, own_vectors, validation};
 
@@ -32,7 +33,7 @@ impl<'a> SingleTrainer<'a> {
     /// guarantees that a refused run has changed nothing.
     pub(crate) fn open(
         resolved: &'a ResolvedConfig,
-        strategies: Strategies,
+        mut strategies: Strategies,
         allowed: AllowedChanges,
         place: Option<Arc<dyn OpenDevice>>,
         sink: &'a mut dyn FnMut(Event),
@@ -80,6 +81,7 @@ impl<'a> SingleTrainer<'a> {
         let mut schedule = std::mem::take(&mut state.schedule);
         // Buckets that were held when the run stopped are to be acquired again.
         schedule.release_all();
+        let scheduled = ScheduledFactors::of_run(config, &mut strategies, extent)?;
         let parts = MachineParts {
             strategies,
             edge_sets,
@@ -89,6 +91,7 @@ impl<'a> SingleTrainer<'a> {
             params,
             place,
             lr_factor: state.plateau.lr_factor,
+            scheduled,
         };
         let mut machine = BucketTrainer::new(resolved, parts, sink)?;
         let buffer = &mut machine.pipeline.buffer;

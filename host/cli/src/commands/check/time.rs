@@ -48,6 +48,7 @@ pub(super) fn measure(
     config.validation.edges = None;
     config.checkpoint_preservation_interval = None;
     // At most one epoch: the next one would read partitions that this one creates, which takes another time.
+    config.fix_lr_schedule();
     let epochs = std::mem::replace(&mut config.num_epochs, 1);
     let mut watch = EpochTimer::default();
     pbg_train::train(

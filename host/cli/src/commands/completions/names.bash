@@ -37,13 +37,13 @@ _pbghost_names() {
                 return
             fi ;;
         --limit,) words="@LIMITS@" ;;
-        --plugin,) words="@ORDERS@ @SAMPLERS@ @NEGATIVES@ @LOSSES@ $(_pbghost_own)" files=yes ;;
+        --plugin,) words="@ORDERS@ @SAMPLERS@ @NEGATIVES@ @LOSSES@ @SCHEDULES@ $(_pbghost_own)" files=yes ;;
         --order,) words="@ORDERS@ $(_pbghost_own)" files=yes ;;
         *)
             case "$command,$cur" in
                 *,-*) ;;
                 "plugin check,"* | "plugin bench,"* | "plugin inspect,"*)
-                    words="@ORDERS@ @SAMPLERS@ @LOSSES@ $(_pbghost_own)" files=yes ;;
+                    words="@ORDERS@ @SAMPLERS@ @NEGATIVES@ @LOSSES@ @SCHEDULES@ $(_pbghost_own)" files=yes ;;
                 "orders show,"*)
                     # A configuration follows the order.
                     if [[ "${COMP_WORDS[at]}" == show || "${COMP_WORDS[at - 1]}" == -* ]]; then

@@ -1,5 +1,6 @@
 //! Bash completion of the names of strategies, of configuration keys, and of their values.
 
+use pbg_core::lr_schedule::LrDecay;
 use serde_json::Value;
 
 /// Bash functions that complete names and leave everything else to the generated function.
@@ -19,6 +20,11 @@ pub(super) fn script(schema: &Value) -> String {
         .filter_map(|key| key.strip_prefix("plugins.limits."));
     let limits: Vec<&str> = limits.collect();
     let standard = |key: &str| texts(&schema["properties"][key]["x-standard"]).join(" ");
+    // Courses that the program computes itself are no plugins.
+    let decay = &schema["$defs"]["LrScheduleConfig"]["properties"]["decay"]["x-standard"];
+    let built_in = LrDecay::BUILT_IN.map(LrDecay::name);
+    let schedules = texts(decay).into_iter();
+    let schedules: Vec<&str> = schedules.filter(|name| !built_in.contains(name)).collect();
     SCRIPT
         .replace("@KEYS@", &keys.join(" "))
         .replace("@LIMITS@", &limits.join(" "))
@@ -26,6 +32,7 @@ pub(super) fn script(schema: &Value) -> String {
         .replace("@SAMPLERS@", &standard("relation_sampler"))
         .replace("@NEGATIVES@", &standard("negative_sampler"))
         .replace("@LOSSES@", &standard("loss_fn"))
+        .replace("@SCHEDULES@", &schedules.join(" "))
         .replace("@VALUES@", values.trim_end())
 }
 

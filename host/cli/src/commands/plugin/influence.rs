@@ -27,7 +27,7 @@ pub(super) fn without_influence(plugin: &LoadedPlugin, parameters: &Value) -> Ve
         return Vec::new();
     }
     let what = match &formula {
-        Formula::Factors(_) => "factors are",
+        Formula::Factors(_) => "factors of 40 epochs without a warm-up are",
         _ => "formula is",
     };
     let given = parameters.as_object().cloned().unwrap_or_default();
