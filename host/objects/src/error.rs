@@ -15,13 +15,13 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
         Error::NotImplemented { .. } | Error::NotSupported { .. } => {
             return io::Error::new(io::ErrorKind::Unsupported, root_cause(&error));
         }
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => denied(url.provider),
+        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => denied(url),
         other => {
             let cause = root_cause(other);
             match element(&cause, "Code") {
                 Some("NoSuchBucket") => format!("there is no bucket `{}`", url.bucket),
                 Some("AccessDenied" | "InvalidAccessKeyId" | "SignatureDoesNotMatch") => {
-                    denied(url.provider)
+                    denied(url)
                 }
                 Some("NotImplemented") => {
                     return io::Error::new(io::ErrorKind::Unsupported, "not implemented");
@@ -34,13 +34,13 @@ pub(crate) fn io_error(error: Error, url: &ObjectUrl) -> io::Error {
                 None if cause.contains("timed out") => {
                     let text = format!(
                         "the store does not answer ({cause}); check {} and the network",
-                        address(url.provider)
+                        address(url)
                     );
                     return io::Error::new(io::ErrorKind::TimedOut, text);
                 }
                 None if is_unreachable(&cause) => format!(
                     "the store cannot be reached ({cause}); check {} and the network",
-                    address(url.provider)
+                    address(url)
                 ),
                 None => cause,
             }
@@ -61,8 +61,13 @@ pub(crate) fn replaced() -> io::Error {
     io::Error::new(kind, "it was replaced in the meantime")
 }
 
-fn denied(provider: Provider) -> String {
-    let variables = credentials(provider);
+fn denied(url: &ObjectUrl) -> String {
+    if url.is_partition_server {
+        return "the partition server denies access: all trainers and servers of a run need the same secret; check \
+                PBG_HOST_SECRET"
+            .to_owned();
+    }
+    let variables = credentials(url.provider);
     format!("the store denies access; check {variables} and the rights of this account")
 }
 
@@ -99,8 +104,9 @@ fn is_unreachable(cause: &str) -> bool {
 }
 
 /// Returns what decides which address a provider's requests go to.
-fn address(provider: Provider) -> &'static str {
-    match provider {
+fn address(url: &ObjectUrl) -> &'static str {
+    match url.provider {
+        _ if url.is_partition_server => "that the partition server runs",
         Provider::S3 => "AWS_ENDPOINT_URL, AWS_REGION",
         Provider::Google | Provider::Azure => "the URL",
     }

@@ -50,6 +50,7 @@ pub fn open_server(
         provider: Provider::S3,
         bucket: bucket.to_owned(),
         folder: String::new(),
+        is_partition_server: true,
     };
     let failed = |error| io_error(error, &url);
     let mut options: ClientOptions = client(Patience::Long)

@@ -20,6 +20,8 @@ pub struct ObjectUrl {
     pub(crate) bucket: String,
     /// Folder within the bucket, without slashes at its ends; empty for the bucket itself.
     pub(crate) folder: String,
+    /// Whether it is the memory of a partition server, which speaks the protocol of S3.
+    pub(crate) is_partition_server: bool,
 }
 
 impl ObjectUrl {
@@ -61,6 +63,7 @@ impl ObjectUrl {
             provider,
             bucket: bucket.to_owned(),
             folder: folder.to_owned(),
+            is_partition_server: false,
         })
     }
 
