@@ -8,6 +8,7 @@ use std::process::Command;
 use pbg_fuzz::Dice;
 use serde_json::Value;
 
+use crate::support::graph::CONFIG;
 use crate::support::world::World;
 use crate::support::{Finished, Workplace, cases, finish, with};
 
@@ -322,4 +323,31 @@ fn plans_of_large_grids_are_announced_and_refused() {
     within(&place, 400 << 20, &machines).fails(8, &words);
     let compare = ["orders", "compare", "--partitions", "2048"];
     within(&place, 900 << 20, &compare).fails(8, &words);
+}
+
+#[test]
+fn check_counts_the_memory_of_partition_servers() {
+    let place = Workplace::with_dataset(CONFIG);
+    let check = |servers: &str, machines: &str| {
+        let set = [
+            format!("num_partition_servers={servers}"),
+            "distributed_init_method=file:///nowhere/rendezvous".to_owned(),
+        ];
+        let set = set.iter().flat_map(|key| ["--set", key.as_str()]);
+        let command = ["check", "--machines", machines].into_iter().chain(set);
+        place.run(command).succeeds().stdout
+    };
+    let own = check("-1", "2");
+    assert!(own.contains("partition server of this trainer"), "{own}");
+    let line = |said: &str, part: &str| {
+        let found = said.lines().find(|line| line.contains(part));
+        found.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    // Each of several machines has a smaller share.
+    let of_all = line(&check("-1", "1"), "partition server of this trainer");
+    assert_ne!(of_all, line(&own, "partition server of this trainer"));
+    let others = check("3", "2");
+    assert!(!others.contains("of this trainer"), "{others}");
+    assert!(line(&others, "3 partition servers").contains("`--memory` of at least"));
+    assert!(!check("0", "2").contains("partition server"));
 }

@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use pbg_checkpoint::ServerConnector;
 use pbg_config::Config;
+use pbg_core::graph::Side;
 use pbg_distributed::{ServerOptions, ServerPresence, server_token};
 use pbg_files::remote::RemoteFolder;
 use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_ledger::{PartitionServer, ServerTerms, Token};
+use pbg_model::layout::Layout;
 use pbg_objects::PartitionServerAccess;
 use pbg_partition_server::{AccessKey, MemoryServer, ServerError, ServerTls};
 use pbg_transport::{Connection, Secret, outgoing_address};
@@ -22,6 +24,23 @@ use crate::kind::FailureKind;
 const KEY_ID: &str = "pbg-host";
 /// Environment variable with the secret of partition servers where the trainers' server has none for all of them.
 const SECRET: &str = "PBG_HOST_SERVER_SECRET";
+
+/// Returns the size of the memory of each of `servers` partition servers: a share of all partitions, twice, since a new
+/// file is there before the old one goes, and at least two of the largest partition.
+pub(crate) fn memory_of_server(layout: &Layout, replicas: u64, servers: u64) -> u64 {
+    let sides = [
+        (Side::Lhs, layout.lhs_partitions),
+        (Side::Rhs, layout.rhs_partitions),
+    ];
+    let sides = sides.iter().take(if layout.shared { 1 } else { 2 });
+    let groups = sides.flat_map(|(side, count)| (0..*count).map(|partition| (*side, partition)));
+    let sizes: Vec<u64> = groups
+        .map(|group| layout.stored_group_bytes(group))
+        .collect();
+    let largest = sizes.iter().max().copied().unwrap_or_default();
+    let share = (replicas * sizes.iter().sum::<u64>()).div_ceil(servers.max(1));
+    2 * share.max(largest)
+}
 
 /// What the partition servers of a run and their clients have in common.
 #[derive(Clone)]

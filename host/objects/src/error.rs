@@ -64,7 +64,7 @@ pub(crate) fn replaced() -> io::Error {
 fn denied(url: &ObjectUrl) -> String {
     if url.is_partition_server {
         return "the partition server denies access: all trainers and servers of a run need the same secret; check \
-                PBG_HOST_SECRET"
+                PBG_HOST_SECRET and PBG_HOST_SERVER_SECRET"
             .to_owned();
     }
     let variables = credentials(url.provider);

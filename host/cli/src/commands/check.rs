@@ -19,6 +19,7 @@ use crate::comparator_price::ComparatorPrice;
 use crate::failure::{Failure, Result};
 use crate::kind::FailureKind;
 use crate::options::{AllowArgs, ConfigArgs};
+use crate::partition_servers::memory_of_server;
 use crate::plugins::{self, StrategyOverrides};
 use crate::terminal::{self, Terminal};
 use crate::{format, interrupt, load, model_notes};
@@ -73,7 +74,18 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = ResolvedConfig::new(config)?;
     resolved.check_checkpoint_path()?;
-    let needs = pbg_train::check(&resolved, Some(&filled.strategies))?;
+    let mut needs = pbg_train::check(&resolved, Some(&filled.strategies))?;
+    let partition_servers = ServerNeeds::of(&resolved, args.machines);
+    if let Some(ServerNeeds {
+        in_trainers: true,
+        bytes,
+        ..
+    }) = partition_servers
+    {
+        needs
+            .memory
+            .push(("partition server of this trainer".to_owned(), bytes));
+    }
     let unseen = pbg_train::verify(&resolved)?;
     let next = pbg_train::verify_checkpoint(&resolved, &filled.strategies, args.allow.allowed())?;
     let negatives = filled.strategies.negatives.as_ref();
@@ -115,6 +127,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             false => None,
         },
         needs,
+        partition_servers,
         unseen,
     };
     terminal::print_result(args.json, &report, |out| print_report(out, &report))?;
@@ -148,6 +161,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
 struct Report {
     #[serde(flatten)]
     needs: CheckReport,
+    /// Memory of the partition servers, if the run has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    partition_servers: Option<ServerNeeds>,
     order: String,
     /// Cost of the first pass; `None` if the order was not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -171,6 +187,36 @@ struct Report {
     together: Option<PassCost>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time: Option<EpochTime>,
+}
+
+/// Memory of the partition servers of a run.
+#[derive(Clone, Copy, Serialize)]
+struct ServerNeeds {
+    /// Number of servers.
+    servers: u64,
+    /// Whether each trainer has one.
+    in_trainers: bool,
+    /// Bytes of each server.
+    bytes: u64,
+}
+
+impl ServerNeeds {
+    /// Returns the needs in a run of `machines`, or else of as many as the configuration says.
+    fn of(resolved: &ResolvedConfig, machines: Option<u32>) -> Option<Self> {
+        let config = resolved.config();
+        let in_trainers = config.num_partition_servers == -1;
+        let servers = match in_trainers {
+            true => u64::from(machines.unwrap_or(config.num_machines)),
+            false => u64::try_from(config.num_partition_servers).unwrap_or(0),
+        };
+        let layout = &resolved.blueprint().layout;
+        let replicas = u64::from(config.distributed.partition_replicas);
+        (servers > 0).then(|| Self {
+            servers,
+            in_trainers,
+            bytes: memory_of_server(layout, replicas, servers),
+        })
+    }
 }
 
 /// Trains a part of an epoch with newly loaded strategies, since the others have already been asked for a plan.
@@ -224,6 +270,16 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     print_parts(out, "memory", &needs.memory)?;
     if let Some(device) = &needs.device_memory {
         print_parts(out, &format!("memory of {}", device.device), &device.parts)?;
+    }
+    if let Some(of) = report.partition_servers.filter(|of| !of.in_trainers) {
+        let (count, bytes) = (
+            format::plural(of.servers, "partition server"),
+            format::bytes(of.bytes),
+        );
+        writeln!(
+            out,
+            "{count}: start each with `--memory` of at least {bytes}"
+        )?;
     }
     print_parts(out, "disk", &needs.disk)?;
     print_execution(out, &report.needs)?;

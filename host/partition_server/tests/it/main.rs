@@ -131,7 +131,10 @@ fn only_the_key_of_the_run_opens_it() {
             folder.list().unwrap_err(),
             folder.remove("name").unwrap_err(),
         ] {
-            assert!(error.to_string().contains("check PBG_HOST_SECRET"), "{error}");
+            assert!(
+                error.to_string().contains("check PBG_HOST_SECRET"),
+                "{error}"
+            );
         }
     }
     let content = open(&server, "secret").read("name", 100).unwrap();

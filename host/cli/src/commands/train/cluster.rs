@@ -7,12 +7,10 @@ use std::time::Duration;
 
 use pbg_config::{Config, LedgerPlace};
 use pbg_core::event::Event;
-use pbg_core::graph::Side;
 use pbg_distributed::{ClusterOptions, SyncLimits};
 use pbg_ledger::LedgerRecord;
 use pbg_ledger::transport::{LiveTraffic, Register};
 use pbg_model::error::RunError;
-use pbg_model::layout::Layout;
 use pbg_model::memory;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_train::RunOutcome;
@@ -137,7 +135,8 @@ impl ClusterConnection {
         }
         let replicas = u64::from(config.distributed.partition_replicas);
         let layout = &resolved.blueprint().layout;
-        let memory = memory_of_server(layout, replicas, u64::from(self.machines));
+        let memory =
+            partition_servers::memory_of_server(layout, replicas, u64::from(self.machines));
         memory::require_more("the partition server of this trainer", memory, FEWER_BYTES)
             .map_err(RunError::from)?;
         let address = (partition_servers::trainers_address(&self.connection), None);
@@ -285,23 +284,6 @@ impl Drop for StatusThread {
             let _panicked = thread.join();
         }
     }
-}
-
-/// Returns the size of the memory of each trainer's partition server: a share of all partitions, twice, since a new file
-/// is there before the old one goes, and at least two of the largest partition.
-fn memory_of_server(layout: &Layout, replicas: u64, machines: u64) -> u64 {
-    let sides = [
-        (Side::Lhs, layout.lhs_partitions),
-        (Side::Rhs, layout.rhs_partitions),
-    ];
-    let sides = sides.iter().take(if layout.shared { 1 } else { 2 });
-    let groups = sides.flat_map(|(side, count)| (0..*count).map(|partition| (*side, partition)));
-    let sizes: Vec<u64> = groups
-        .map(|group| layout.stored_group_bytes(group))
-        .collect();
-    let largest = sizes.iter().max().copied().unwrap_or_default();
-    let share = (replicas * sizes.iter().sum::<u64>()).div_ceil(machines.max(1));
-    2 * share.max(largest)
 }
 
 fn host_name() -> String {
