@@ -67,7 +67,8 @@ fn of_node(
 }
 
 /// Formats a number in a few digits.
-fn short(x: f64) -> String {
+#[must_use]
+pub fn short(x: f64) -> String {
     match x == 0.0 || (1e-3..1e6).contains(&x.abs()) {
         true => format!("{:.4}", x)
             .trim_end_matches('0')

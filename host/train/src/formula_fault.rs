@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Side;
 use pbg_core::model::Operator;
-use pbg_formula::breaks::FormulaBreak;
+use pbg_formula::breaks::{FormulaBreak, short};
 use pbg_formula::comparator::definition::Candidates;
 use pbg_formula::comparator::{ComparatorDefinition, ComparatorFormula};
 use pbg_formula::operator::interpret::VectorInput;
@@ -79,8 +79,10 @@ impl std::fmt::Display for FaultFound {
         };
         write!(
             f,
-            "{of}{} is not finite for finite numbers (the largest has the size {:.3e}): {}",
-            self.formula, self.largest, self.node
+            "{of}{} is not finite, although the embeddings and parameters are (at most {}): {}",
+            self.formula,
+            short(self.largest.into()),
+            self.node
         )
     }
 }
