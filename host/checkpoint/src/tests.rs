@@ -389,7 +389,9 @@ fn accumulators_of_one_optimizer_are_those_of_the_other() {
     data.convert(Optimizer::Adam);
     assert_eq!(data.state, [0.0; 15]);
     // After one update with the gradient (2, 4), the averages of its squares are 4 / 1000 and 16 / 1000.
-    data.state[..5].copy_from_slice(&[0.2, 0.4, 0.004, 0.016, 1.0]);
+    let [_, beta] = Optimizer::ADAM_BETAS;
+    let squares = [4.0, 16.0].map(|square: f32| square * (1.0 - beta));
+    data.state[..5].copy_from_slice(&[0.2, 0.4, squares[0], squares[1], 1.0]);
     let mut by_row = data.clone();
     data.convert(Optimizer::Adagrad);
     for (found, expected) in data.state.iter().zip([4.0, 16.0, 0.0, 0.0, 0.0, 0.0]) {

@@ -298,6 +298,9 @@ pub enum Optimizer {
 }
 
 impl Optimizer {
+    /// Adam's weights of the previous averages of gradients and of their squares.
+    pub const ADAM_BETAS: [f32; 2] = [0.9, 0.999];
+
     /// All variants.
     pub const ALL: [Self; 3] = [Self::RowAdagrad, Self::Adagrad, Self::Adam];
 

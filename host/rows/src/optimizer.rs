@@ -166,9 +166,9 @@ fn adagrad(values: &mut [f32], accumulators: &mut [f32], gradient: &[f32], lr: f
 }
 
 /// Adam's weight of the previous average of gradients.
-const BETA1: f32 = 0.9;
+const BETA1: f32 = Optimizer::ADAM_BETAS[0];
 /// Adam's weight of the previous average of squared gradients.
-const BETA2: f32 = 0.999;
+const BETA2: f32 = Optimizer::ADAM_BETAS[1];
 /// Adam's term added to each divisor.
 const ADAM_EPSILON: f32 = 1e-8;
 /// Largest length of a step, in learning rates. Averages of the same gradients give at most 7.3; a worker that reads an

@@ -41,8 +41,9 @@ fn state_shape(optimizer: Optimizer, rows: usize, dim: usize) -> Vec<usize> {
 /// Estimates the sums of squared gradients of a row from Adam's state of it.
 fn sums_of_adam(state: &[f32], dim: usize) -> impl Iterator<Item = f32> {
     let updates = state.last().copied().unwrap_or_default();
-    // An average that began with zero has the weight 1 - 0.999^n.
-    let weight = 1.0 - 0.999_f64.powf(f64::from(updates));
+    // The weight of the gradients in an average that began with zero.
+    let [_, beta] = Optimizer::ADAM_BETAS;
+    let weight = 1.0 - f64::from(beta).powf(f64::from(updates));
     let factor = match updates > 0.0 {
         true => (f64::from(updates) / weight) as f32,
         false => 0.0,

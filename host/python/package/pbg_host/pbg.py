@@ -343,7 +343,8 @@ def _sums_of_adam(state: Floats) -> Floats:
     """Estimates row-Adagrad's sums from Adam's state: averages of gradients and of their squares, and a count."""
     dimension = state.shape[1] // 2
     updates = state[:, -1].astype(np.float64)
-    weight = np.where(updates > 0, 1 - 0.999**updates, 1)
+    # As the program has it, in single precision.
+    weight = np.where(updates > 0, 1 - float(np.float32(0.999)) ** updates, 1)
     means: Floats = state[:, dimension : 2 * dimension].mean(axis=1) * updates / weight
     return means.astype("<f4")
 
