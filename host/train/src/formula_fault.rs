@@ -2,8 +2,8 @@
 //! finite, and kept in a file that repeats it.
 
 use std::cell::Cell;
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use pbg_core::graph::Side;
@@ -187,10 +187,13 @@ impl FormulaFault {
         fs::create_dir_all(folder)?;
         for number in 1..=FILES {
             let path = folder.join(format!("{name}-formula-{number}.json"));
-            if !path.exists() {
-                let text = serde_json::to_vec(self)?;
-                pbg_files::replace(&path, &text).map_err(io::Error::other)?;
-                return Ok(path);
+            // Several workers may fail at once.
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                file => {
+                    file?.write_all(&serde_json::to_vec(self)?)?;
+                    return Ok(path);
+                }
             }
         }
         Err(io::Error::other("there are too many files already"))
