@@ -30,10 +30,9 @@ pub struct HubContents {
     pub run: RunInfo,
     /// Text of the card, which begins with [`CARD_BEGINNING`].
     pub card: String,
-    /// Files that belong to the checkpoint and are not in its manifest: name and content.
-    pub beside: Vec<(String, Vec<u8>)>,
-    /// Names of files of that kind that an earlier export may have left.
-    pub removed: Vec<&'static str>,
+    /// Files that belong to the checkpoint and are not in its manifest: name and content; `None` removes that of an earlier
+    /// export.
+    pub beside: Vec<(&'static str, Option<Vec<u8>>)>,
     /// Whether an earlier export is replaced.
     pub overwrite: bool,
 }
@@ -64,12 +63,15 @@ pub fn write(
     dataset.write_names(&names)?;
     checkpoint.publish_as(out, contents.run)?;
     let mut written = vec![out.join(CARD), out.join(MANIFEST)];
-    for name in contents.removed {
-        files::remove(&out.join(name))?;
-    }
     for (name, content) in contents.beside {
-        files::replace(&out.join(&name), &content)?;
-        written.push(out.join(name));
+        let path = out.join(name);
+        match content {
+            Some(content) => {
+                files::replace(&path, &content)?;
+                written.push(path);
+            }
+            None => files::remove(&path)?,
+        }
     }
     let of_model = checkpoint.manifest().files.keys();
     written.extend(of_model.map(|name| out.join(name)));

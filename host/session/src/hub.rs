@@ -54,26 +54,24 @@ pub fn export_to_hub(
     let contents = HubContents {
         run,
         card: card.text(),
-        beside: calibration_of(resolved, checkpoint.path())?
-            .into_iter()
-            .collect(),
-        removed: vec![CALIBRATION],
+        beside: vec![(CALIBRATION, calibration_of(resolved, checkpoint.path())?)],
         overwrite,
     };
     Ok(hub::write(model.dataset, checkpoint, contents, out)?)
 }
 
-/// Returns the name and the content of the model's calibration. One of an earlier version is left out, since it does not
+/// Returns the content of the model's calibration. One of an earlier version is left out, since it does not
 /// belong to these embeddings.
-fn calibration_of(resolved: &ResolvedConfig, folder: &Path) -> Result<Option<(String, Vec<u8>)>> {
+fn calibration_of(resolved: &ResolvedConfig, folder: &Path) -> Result<Option<Vec<u8>>> {
     // A damaged one is an error here.
     if Calibration::find(folder)?.is_none() || Calibration::of(resolved).is_err() {
         return Ok(None);
     }
     let path = folder.join(CALIBRATION);
     let content = std::fs::read(&path).map_err(|e| FileError::new("read", &path, e));
-    let content = content.map_err(|error| Failure::new(FailureKind::Io, error))?;
-    Ok(Some((CALIBRATION.to_owned(), content)))
+    content
+        .map(Some)
+        .map_err(|error| Failure::new(FailureKind::Io, error))
 }
 
 /// Removes from a configuration what belongs to this machine and this run: paths, addresses of other machines, the
