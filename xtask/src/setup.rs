@@ -22,6 +22,7 @@ use crate::repo::Repo;
 
 pub use bridges::{TorchHeaders, compile as compile_bridges};
 pub(crate) use javascript::test_programs as test_javascript;
+pub use libtorch::CUDA_13;
 pub use lock::lock;
 pub(crate) use missing_tool::MissingTool;
 pub use pbg::install as pbg;

@@ -12,19 +12,8 @@ use crate::step;
 
 use super::wheel::{Wheel, download, extract, find};
 
-/// libtorch_cpu.so of the CUDA build needs the libraries of the last two wheels even if no GPU is used.
-const WHEELS: [Wheel; 3] = [
-    Wheel {
-        requirement: "torch==2.11.0",
-        sha256: "7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a",
-        stem: "torch-2.11.0-",
-        files: &[
-            ("torch/include/", "include/"),
-            ("torch/lib/libtorch_cpu.so", "lib/libtorch_cpu.so"),
-            ("torch/lib/libc10.so", "lib/libc10.so"),
-            ("torch/lib/libgomp.so.1", "lib/libgomp.so.1"),
-        ],
-    },
+/// Libraries of CUDA 13 that libtorch_cpu.so of a CUDA build needs even if no GPU is used.
+pub const CUDA_13: [Wheel<'static>; 2] = [
     Wheel {
         requirement: "nvidia-cuda-runtime==13.0.96",
         sha256: "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
@@ -37,6 +26,23 @@ const WHEELS: [Wheel; 3] = [
         stem: "nvidia_cuda_cupti-13.0.85-",
         files: &[("nvidia/cu13/lib/libcupti.so.13", "lib/libcupti.so.13")],
     },
+];
+
+/// PyTorch, of which only libtorch is taken, and what it needs.
+const WHEELS: [Wheel; 3] = [
+    Wheel {
+        requirement: "torch==2.11.0",
+        sha256: "7aa2f9bbc6d4595ba72138026b2074be1233186150e9292865e04b7a63b8c67a",
+        stem: "torch-2.11.0-",
+        files: &[
+            ("torch/include/", "include/"),
+            ("torch/lib/libtorch_cpu.so", "lib/libtorch_cpu.so"),
+            ("torch/lib/libc10.so", "lib/libc10.so"),
+            ("torch/lib/libgomp.so.1", "lib/libgomp.so.1"),
+        ],
+    },
+    CUDA_13[0],
+    CUDA_13[1],
 ];
 
 /// File of a complete installation, and its content; another content means another version or layout.

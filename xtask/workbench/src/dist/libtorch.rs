@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use xtask::repo::Repo;
-use xtask::setup::{Wheel, wheel_folder};
+use xtask::setup::{CUDA_13, Wheel, wheel_folder};
 use xtask::step;
 
 use super::archive::{copy, create, remove};
@@ -52,20 +52,7 @@ const TRIED: [Libtorch; 2] = [
     },
     Libtorch {
         version: "2.15.0",
-        cuda: [
-            Wheel {
-                requirement: "nvidia-cuda-runtime==13.0.96",
-                sha256: "7f82250d7782aa23b6cfe765ecc7db554bd3c2870c43f3d1821f1d18aebf0548",
-                stem: "nvidia_cuda_runtime-13.0.96-",
-                files: &[("nvidia/cu13/lib/libcudart.so.13", "lib/libcudart.so.13")],
-            },
-            Wheel {
-                requirement: "nvidia-cuda-cupti==13.0.85",
-                sha256: "4eb01c08e859bf924d222250d2e8f8b8ff6d3db4721288cf35d14252a4d933c8",
-                stem: "nvidia_cuda_cupti-13.0.85-",
-                files: &[("nvidia/cu13/lib/libcupti.so.13", "lib/libcupti.so.13")],
-            },
-        ],
+        cuda: CUDA_13,
         libraries: [
             "libtorch_cpu.so",
             "libc10.so",
