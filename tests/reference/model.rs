@@ -218,7 +218,7 @@ impl Model {
                 total += weight * self.relation_loss(edges, side, i);
             }
         }
-        total + f64::from(self.spec.regularization_coef) * self.n3(edges)
+        total + f64::from(self.spec.regularization_coef) * self.penalty(edges)
     }
 
     /// Returns the cross-entropy of the relation type of edge `i` among all relation types of both directions, each
@@ -242,7 +242,9 @@ impl Model {
         weight * row_loss(LossKind::Softmax, score(own), &others, others.len())
     }
 
-    fn n3(&self, edges: &Edges) -> f64 {
+    /// Returns the regularizer of all embeddings and parameters without its coefficient.
+    fn penalty(&self, edges: &Edges) -> f64 {
+        let dura = self.spec.regularizer == Regularizer::Dura;
         let dynamic = self.spec.is_dynamic();
         let directions: &[Side] = if dynamic { &Side::BOTH } else { &[Side::Lhs] };
         let mut total = 0.0;
@@ -251,18 +253,21 @@ impl Model {
                 for side in Side::BOTH {
                     let entity = edges.sides[side as usize][i];
                     let x = match self.spec.regularizer {
-                        Regularizer::N3 => {
+                        Regularizer::N3 | Regularizer::Dura => {
                             self.normalise(&self.adjusted(side, replaced, relation, entity))
                         }
                         Regularizer::N3Embeddings => self.embed(side, relation, entity),
                     };
-                    total += self.cubes(relation, &x);
+                    total += match dura {
+                        true => x.iter().map(|x| x * x).sum(),
+                        false => self.cubes(relation, &x),
+                    };
                 }
                 let chunk = self
                     .spec
                     .chunk_size(self.spec.relation(relation), edges.relations.len());
                 // Static parameters count once per chunk.
-                if dynamic || i % chunk == 0 {
+                if !dura && (dynamic || i % chunk == 0) {
                     let side = if dynamic { replaced.other() } else { Side::Rhs };
                     total +=
                         self.cubes(relation, &self.operators[side as usize][relation as usize]);

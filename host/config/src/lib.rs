@@ -147,7 +147,7 @@ pub struct Config {
     pub regularization_coef: f32,
     /// Penalty on embeddings and parameters.
     #[serde(default)]
-    #[schemars(extend("x-rule" = "not with operators `linear` and `affine`; `N3_embeddings` not with the comparator `cos`"))]
+    #[schemars(extend("x-rule" = "`N3` and `N3_embeddings` not with the operators `linear` and `affine`; `N3_embeddings` and `DURA` not with the comparator `cos`"))]
     pub regularizer: Regularizer,
 
     /// Weight of relation prediction, an additional term of the loss: the cross entropy of each edge's relation type

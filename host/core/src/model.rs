@@ -178,11 +178,25 @@ pub enum Regularizer {
     /// paper.
     #[serde(rename = "N3_embeddings")]
     N3Embeddings,
+    /// Sum of squares of embeddings as they are compared: of the side that the operator transforms, transformed, and of
+    /// the other as it is looked up. Parameters are not penalised on their own (Zhang, Cai, Wang 2020).
+    #[serde(rename = "DURA")]
+    Dura,
 }
 
 impl Regularizer {
     /// All regularizers.
-    pub const ALL: [Self; 2] = [Self::N3, Self::N3Embeddings];
+    pub const ALL: [Self; 3] = [Self::N3, Self::N3Embeddings, Self::Dura];
+
+    /// Returns its name in configurations.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::N3 => "N3",
+            Self::N3Embeddings => "N3_embeddings",
+            Self::Dura => "DURA",
+        }
+    }
 }
 
 /// Entities from which uniform negatives are drawn.

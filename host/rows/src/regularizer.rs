@@ -1,30 +1,68 @@
-//! The N3 regularizer: cubed absolute values of real numbers, or cubed moduli of complex ones (Lacroix, Usunier,
-//! Obozinski 2018).
+//! Penalties on rows: cubed absolute values of real numbers or cubed moduli of complex ones (N3; Lacroix, Usunier,
+//! Obozinski 2018), and squares (DURA; Zhang, Cai, Wang 2020).
 
 use multiversion::multiversion;
+use pbg_core::model::Regularizer;
 
-use crate::vector::join_lanes;
+use crate::vector::{self, join_lanes};
 
-/// N3 of a row of numbers.
+/// Penalty on a row of numbers.
 #[derive(Clone, Copy, Debug)]
-pub struct N3 {
+pub struct RowPenalty {
     /// Coefficient of the sum.
     pub coefficient: f32,
-    /// Whether rows are complex: a half of real parts, then a half of imaginary parts.
-    pub complex: bool,
+    /// What is summed.
+    pub terms: PenaltyTerms,
 }
 
-impl N3 {
-    /// Returns `coefficient * sum |x|^3` and adds its gradient to `gradient`.
+/// Terms of a penalty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PenaltyTerms {
+    /// Squares of the numbers.
+    Squares,
+    /// Cubes of the numbers' absolute values.
+    Cubes,
+    /// Cubed moduli of complex numbers: rows are a half of real parts, then a half of imaginary parts.
+    CubedModuli,
+}
+
+impl RowPenalty {
+    /// Returns the penalty of a regularizer on embeddings, which are `complex` or not.
+    #[must_use]
+    pub fn on_embeddings(regularizer: Regularizer, coefficient: f32, complex: bool) -> Self {
+        let terms = match regularizer {
+            Regularizer::Dura => PenaltyTerms::Squares,
+            Regularizer::N3 | Regularizer::N3Embeddings if complex => PenaltyTerms::CubedModuli,
+            Regularizer::N3 | Regularizer::N3Embeddings => PenaltyTerms::Cubes,
+        };
+        Self { coefficient, terms }
+    }
+
+    /// Returns the same penalty on an operator's parameters, which are complex only if they have `halves` too.
+    #[must_use]
+    pub fn on_parameters(self, halves: bool) -> Self {
+        let terms = match self.terms {
+            PenaltyTerms::CubedModuli if !halves => PenaltyTerms::Cubes,
+            terms => terms,
+        };
+        Self { terms, ..self }
+    }
+
+    /// Returns the coefficient times the sum of the terms, and adds its gradient to `gradient`.
     #[inline]
     pub fn add(self, row: &[f32], gradient: &mut [f32]) -> f64 {
-        let sum = if self.complex {
-            let half = row.len() / 2;
-            let (re, im) = row.split_at(half);
-            let (re_gradient, im_gradient) = gradient.split_at_mut(half);
-            add_complex(re, im, re_gradient, im_gradient, 3.0 * self.coefficient)
-        } else {
-            add_real(row, gradient, 3.0 * self.coefficient)
+        let sum = match self.terms {
+            PenaltyTerms::Squares => {
+                vector::axpy(gradient, 2.0 * self.coefficient, row);
+                vector::dot(row, row)
+            }
+            PenaltyTerms::Cubes => add_real(row, gradient, 3.0 * self.coefficient),
+            PenaltyTerms::CubedModuli => {
+                let half = row.len() / 2;
+                let (re, im) = row.split_at(half);
+                let (re_gradient, im_gradient) = gradient.split_at_mut(half);
+                add_complex(re, im, re_gradient, im_gradient, 3.0 * self.coefficient)
+            }
         };
         f64::from(self.coefficient) * f64::from(sum)
     }

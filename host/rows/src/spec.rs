@@ -271,11 +271,12 @@ impl ModelSpec {
             ));
         }
         self.validate_numbers()?;
-        let regularizes_embeddings =
-            self.regularizer == Regularizer::N3Embeddings && self.regularization_coef > 0.0;
-        if regularizes_embeddings && self.comparator == Comparator::Cos {
+        let regularizes_lengths =
+            self.regularizer != Regularizer::N3 && self.regularization_coef > 0.0;
+        if regularizes_lengths && self.comparator == Comparator::Cos {
             return Err(SpecError::Conflict(
-                "the regularizer N3_embeddings cannot be combined with the comparator cos, which ignores lengths",
+                "the regularizers N3_embeddings and DURA cannot be combined with the comparator cos, which ignores \
+                 lengths",
             ));
         }
         if self.relation_prediction > 0.0 {
@@ -385,7 +386,10 @@ impl ModelSpec {
                 dimension: entity.dimension,
             });
         }
-        if self.regularization_coef > 0.0 && relation.operator.is_matrix() {
+        if self.regularization_coef > 0.0
+            && self.regularizer != Regularizer::Dura
+            && relation.operator.is_matrix()
+        {
             return Err(SpecError::Regularizer { relation: index });
         }
         Ok(())

@@ -6,7 +6,7 @@ use tch::{TchError, Tensor};
 use super::operator::OperatorApplication;
 use super::parameter_rows::ParameterRows;
 use pbg_kernels::device::ScoreFunction;
-use pbg_rows::regularizer::N3;
+use pbg_rows::regularizer::{PenaltyTerms, RowPenalty};
 
 /// Rows ready for comparison, with the data for the backward pass. Positives come first, then draws, chunk by chunk,
 /// without padding.
@@ -127,10 +127,10 @@ impl DeviceRows {
         })
     }
 
-    /// Adds the gradient of N3 of the first `count` rows, and returns its value.
+    /// Adds the gradient of the penalty on the first `count` rows, and returns its value.
     pub(super) fn regularize(
         &self,
-        n3: N3,
+        penalty: RowPenalty,
         count: i64,
         gradients: &mut DeviceGradients,
     ) -> Result<Tensor, TchError> {
@@ -141,23 +141,24 @@ impl DeviceRows {
             let mut place = rows.f_narrow(1, 0, 1)?;
             place.f_copy_(&biases.f_narrow(0, 0, count)?.f_unsqueeze(1)?)?;
         }
-        let (value, gradient) = cubes(n3, &rows)?;
+        let (value, gradient) = penalties(penalty, &rows)?;
         let mut target = gradients.values.f_narrow(0, 0, count)?;
         let _same = target.f_add_(&gradient)?;
         value.f_sum(tch::Kind::Double)
     }
 
-    /// Adds the gradient of N3 of the first `count` rows before the operator, if there is one, and returns its value.
+    /// Adds the gradient of the penalty on the first `count` rows before the operator, if there is one, and returns its
+    /// value.
     pub(super) fn regularize_input(
         &self,
-        n3: N3,
+        penalty: RowPenalty,
         count: i64,
         gradients: &Tensor,
     ) -> Result<Option<Tensor>, TchError> {
         let Some(input) = &self.input else {
             return Ok(None);
         };
-        let (value, gradient) = cubes(n3, &input.f_narrow(0, 0, count)?)?;
+        let (value, gradient) = penalties(penalty, &input.f_narrow(0, 0, count)?)?;
         let mut target = gradients.f_narrow(0, 0, count)?;
         let _same = target.f_add_(&gradient)?;
         value.f_sum(tch::Kind::Double).map(Some)
@@ -205,19 +206,26 @@ fn squares(rows: &Tensor, keep: bool) -> Result<Tensor, TchError> {
     rows.f_square()?.f_sum_dim_intlist(1_i64, keep, None)
 }
 
-/// Returns N3 of every row, and its gradient.
-pub(super) fn cubes(n3: N3, rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
-    let coefficient = f64::from(n3.coefficient);
+/// Returns the penalty on every row, and its gradient.
+pub(super) fn penalties(penalty: RowPenalty, rows: &Tensor) -> Result<(Tensor, Tensor), TchError> {
+    let coefficient = f64::from(penalty.coefficient);
     let half = rows.size()[1] / 2;
     // Lengths of the numbers, and the same for every coordinate.
-    let (lengths, each) = if n3.complex {
-        let (re, im) = (rows.f_narrow(1, 0, half)?, rows.f_narrow(1, half, half)?);
-        let lengths = re.f_square()?.f_add(&im.f_square()?)?.f_sqrt()?;
-        let each = Tensor::f_cat(&[&lengths, &lengths], 1)?;
-        (lengths, each)
-    } else {
-        let lengths = rows.f_abs()?;
-        (lengths.shallow_clone(), lengths)
+    let (lengths, each) = match penalty.terms {
+        PenaltyTerms::Squares => {
+            let value = squares(rows, false)?.f_mul_scalar(coefficient)?;
+            return Ok((value, rows.f_mul_scalar(2.0 * coefficient)?));
+        }
+        PenaltyTerms::CubedModuli => {
+            let (re, im) = (rows.f_narrow(1, 0, half)?, rows.f_narrow(1, half, half)?);
+            let lengths = re.f_square()?.f_add(&im.f_square()?)?.f_sqrt()?;
+            let each = Tensor::f_cat(&[&lengths, &lengths], 1)?;
+            (lengths, each)
+        }
+        PenaltyTerms::Cubes => {
+            let lengths = rows.f_abs()?;
+            (lengths.shallow_clone(), lengths)
+        }
     };
     let value = lengths.f_square()?.f_mul(&lengths)?;
     let value = value.f_sum_dim_intlist(1_i64, false, None)?;

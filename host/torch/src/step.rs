@@ -15,7 +15,7 @@ use pbg_kernels::device::{
     side_and_other,
 };
 use pbg_kernels::step::{BatchJob, BatchStats, StepError};
-use pbg_rows::regularizer::N3;
+use pbg_rows::regularizer::RowPenalty;
 use pbg_rows::spec::ModelSpec;
 use tch::{Kind, TchError, Tensor};
 
@@ -26,7 +26,7 @@ use super::formula::{self, LossTensors};
 use super::fused::CudaKernels;
 use super::parameters::{BatchParameters, DeviceParameters};
 use super::pending_sums::PendingSums;
-use super::rows::{DeviceGradients, DeviceRows, cubes};
+use super::rows::{DeviceGradients, DeviceRows, penalties};
 use super::score_tensors::ScoreTensors;
 use super::scores::{ComparedRows, SliceDirection};
 use super::sums::{BatchSums, POSITIVE_GRADIENTS, REGULARIZER, all_finite};
@@ -96,11 +96,12 @@ impl<'b> DeviceStep<'b> {
         ScoreFunction::of(self.spec)
     }
 
-    fn n3(&self) -> N3 {
-        N3 {
-            coefficient: self.spec.regularization_coef,
-            complex: self.plan.operator.is_complex(),
-        }
+    fn penalty(&self) -> RowPenalty {
+        RowPenalty::on_embeddings(
+            self.spec.regularizer,
+            self.spec.regularization_coef,
+            self.plan.operator.is_complex(),
+        )
     }
 
     fn direction<'s>(
@@ -126,19 +127,15 @@ impl<'b> DeviceStep<'b> {
         })
     }
 
-    /// Adds N3 of the operator's parameters; those of each relation count by its number of edges.
+    /// Adds the penalty on the operator's parameters; those of each relation count by its number of edges.
     fn regularize_parameters(&mut self, side: Side) -> Result<(), TchError> {
-        let n3 = self.n3();
+        let penalty = self.penalty();
         let parameters = self.read.operator(side);
         let width: i64 = parameters.iter().map(|p| p.values.size()[1]).sum();
-        let n3 = N3 {
-            // Parameters that consist of real and imaginary parts, too.
-            complex: n3.complex && width == self.plan.dimension as i64,
-            ..n3
-        };
+        let penalty = penalty.on_parameters(width == self.plan.dimension as i64);
         let counts = transfer::floats(&self.touched.relation_counts, self.place)?;
         let packed: Vec<&Tensor> = parameters.iter().map(|p| &p.values).collect();
-        let (values, gradients) = cubes(n3, &Tensor::f_cat(&packed, 1)?)?;
+        let (values, gradients) = penalties(penalty, &Tensor::f_cat(&packed, 1)?)?;
         let gradients = gradients.f_mul(&counts.f_unsqueeze(1)?)?;
         let mut first = 0;
         for parameter in parameters {
@@ -334,13 +331,13 @@ impl StepExecutor for DeviceStep<'_> {
             let edges = at.slice.rows.len() as i64;
             let regularized = at.stages.scatter[side as usize].regularized;
             if regularized == Some(RegularizedRows::Compared) {
-                let value = rows.regularize(self.n3(), edges, &mut gradients)?;
+                let value = rows.regularize(self.penalty(), edges, &mut gradients)?;
                 self.sums.add(REGULARIZER, &value)?;
             }
             let selection = self.of_slice(at, side, relations.as_ref())?;
             let gradients = self.back(&selection, &rows, gradients)?;
             if regularized == Some(RegularizedRows::LookedUp)
-                && let Some(value) = rows.regularize_input(self.n3(), edges, &gradients)?
+                && let Some(value) = rows.regularize_input(self.penalty(), edges, &gradients)?
             {
                 self.sums.add(REGULARIZER, &value)?;
             }

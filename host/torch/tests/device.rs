@@ -294,16 +294,18 @@ prop_compose! {
         // The distance of an entity to itself is rounding error, and so is its derivative.
         let shared = shared && (comparator != Comparator::L2 || operator != Operator::None);
         let matrix = matches!(operator, Operator::Linear | Operator::Affine);
-        let is_regularized = regularizer.is_some() && !matrix;
+        // Of matrices, DURA alone is a penalty; of normalised rows, N3 alone.
+        let regularizer = regularizer.filter(|&regularizer| match regularizer {
+            Regularizer::Dura => comparator != Comparator::Cos,
+            Regularizer::N3 => !matrix,
+            Regularizer::N3Embeddings => !matrix && comparator != Comparator::Cos,
+        });
         let mut spec = ModelSpec {
             bias,
             global_emb: global && !dynamic,
             max_norm,
-            regularizer: match regularizer {
-                Some(regularizer) if comparator != Comparator::Cos => regularizer,
-                _ => Regularizer::N3,
-            },
-            regularization_coef: if is_regularized { 0.05 } else { 0.0 },
+            regularizer: regularizer.unwrap_or(Regularizer::N3),
+            regularization_coef: if regularizer.is_some() { 0.05 } else { 0.0 },
             num_batch_negs,
             num_uniform_negs,
             chunk_size,

@@ -7,12 +7,12 @@ use super::{Validator, of_entity, of_relation, top};
 impl Validator<'_> {
     pub(super) fn regularizer(&mut self) {
         if self.config.regularization_coef > 0.0
-            && self.config.regularizer == Regularizer::N3Embeddings
+            && self.config.regularizer != Regularizer::N3
             && self.config.comparator == Comparator::Cos.name()
         {
             self.report(
                 [top("regularizer"), top("comparator")],
-                "`N3_embeddings` does not work with the comparator `cos`, which ignores lengths; use `N3`, the penalty on the normalised vectors, or another comparator",
+                format!("`{}` does not work with the comparator `cos`, which ignores lengths; use `N3`, the penalty on the normalised vectors, or another comparator", self.config.regularizer.name()),
             );
         }
     }
@@ -55,10 +55,14 @@ impl Validator<'_> {
                         );
                     }
                 }
-                Some(operator) if operator.is_matrix() && self.config.regularization_coef > 0.0 => {
+                Some(operator)
+                    if operator.is_matrix()
+                        && self.config.regularization_coef > 0.0
+                        && self.config.regularizer != Regularizer::Dura =>
+                {
                     self.report(
                         [path, top("regularization_coef"), top("regularizer")],
-                        "the regularizer N3 is not defined for the operators linear and affine; set `regularization_coef = 0` or use another operator",
+                        "the regularizer N3 is not defined for the operators linear and affine; use `regularizer = \"DURA\"`, set `regularization_coef = 0` or use another operator",
                     );
                 }
                 _ => {}

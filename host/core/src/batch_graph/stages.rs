@@ -102,7 +102,9 @@ impl PassStages {
             Regularizer::N3Embeddings if operator != Operator::None => {
                 Some(RegularizedRows::LookedUp)
             }
-            Regularizer::N3 | Regularizer::N3Embeddings => Some(RegularizedRows::Compared),
+            Regularizer::N3 | Regularizer::N3Embeddings | Regularizer::Dura => {
+                Some(RegularizedRows::Compared)
+            }
         };
         let replaced = |side: Side| pass.replaced.contains(&side);
         let compare = |&side: &Side| CompareStage {

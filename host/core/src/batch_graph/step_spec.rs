@@ -50,7 +50,10 @@ impl StepSpec {
             Operator::Traced(formula) => formula.has_sized_parameters(),
             _ => true,
         };
-        self.regularizer.is_some() && sized
+        matches!(
+            self.regularizer,
+            Some(Regularizer::N3 | Regularizer::N3Embeddings)
+        ) && sized
     }
 
     pub(super) fn in_batch(&self, side: Side) -> bool {

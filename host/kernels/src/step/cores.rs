@@ -329,7 +329,7 @@ impl StepExecutor for CoreStep<'_> {
         if stages.regularize_parameters && self.share.is_first() {
             let side = stages.pass.operator_side;
             let operator = RegularizedOperator {
-                n3: self.n3_of_parameters(),
+                penalty: self.penalty_on_parameters(),
                 side,
                 tensors: self.job.params.operator(self.relation(), side),
                 relations: self.job.relations(),

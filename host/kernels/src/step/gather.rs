@@ -7,7 +7,7 @@ use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::gradient_rows::ROWS_AHEAD;
 use pbg_rows::params::ParamTensor;
-use pbg_rows::regularizer::N3;
+use pbg_rows::regularizer::RowPenalty;
 use pbg_rows::table::{LookUp, Table};
 use pbg_rows::vector;
 
@@ -30,7 +30,7 @@ pub(crate) struct RowTransform<'a> {
     pub(crate) operator: Operator,
     pub(crate) parameters: OperatorParameters<'a>,
     /// Regularizer of the positives, and the form of the rows to which it applies.
-    pub(crate) regularizer: Option<(N3, RegularizedRows)>,
+    pub(crate) regularizer: Option<(RowPenalty, RegularizedRows)>,
 }
 
 /// Parameters of an operator for the rows of a slice.

@@ -4,7 +4,7 @@ use pbg_core::graph::Side;
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::optimizer;
 use pbg_rows::params::{ParamTensor, Params};
-use pbg_rows::regularizer::N3;
+use pbg_rows::regularizer::RowPenalty;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::vector;
 
@@ -32,7 +32,7 @@ pub(crate) struct ParameterGradients {
 /// The operator of one side whose parameters are regularized.
 #[derive(Clone, Copy)]
 pub(crate) struct RegularizedOperator<'a> {
-    pub(crate) n3: N3,
+    pub(crate) penalty: RowPenalty,
     pub(crate) side: Side,
     pub(crate) tensors: &'a [ParamTensor],
     /// Dynamic relations: the relation type of each edge, which counts once per edge.
@@ -109,14 +109,14 @@ impl ParameterGradients {
         self.operators.iter().map(OperatorGradients::bytes).sum()
     }
 
-    /// Adds the gradients of N3 of an operator's parameters to their sums, and returns the value of N3.
+    /// Adds the gradients of the penalty on an operator's parameters to their sums, and returns its value.
     pub(crate) fn regularize(
         &mut self,
         values: &ParameterValues,
         operator: RegularizedOperator<'_>,
     ) -> f64 {
         let RegularizedOperator {
-            n3,
+            penalty,
             side,
             tensors,
             relations,
@@ -125,9 +125,9 @@ impl ParameterGradients {
         let width = tensors.iter().map(|t| t.values.width()).sum();
         let sums = &mut self.operators[side as usize];
         let Some(relations) = relations else {
-            let per_batch = N3 {
-                coefficient: n3.coefficient * weight as f32,
-                ..n3
+            let per_batch = RowPenalty {
+                coefficient: penalty.coefficient * weight as f32,
+                ..penalty
             };
             let gradient = &mut sums.shared.as_mut_slice()[..width];
             return per_batch.add(&values.packed.as_slice()[..width], gradient);
@@ -136,7 +136,7 @@ impl ParameterGradients {
         let mut value = 0.0;
         for &relation in relations {
             operators::read_packed(tensors, relation as usize, &mut self.scratch);
-            value += n3.add(&self.scratch, sums.per_edge.row_mut(relation));
+            value += penalty.add(&self.scratch, sums.per_edge.row_mut(relation));
         }
         value
     }

@@ -8,7 +8,7 @@ use pbg_core::batch_graph::RegularizedRows;
 use pbg_core::model::Operator;
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::gradient_rows::{GradientRows, ROWS_AHEAD};
-use pbg_rows::regularizer::N3;
+use pbg_rows::regularizer::RowPenalty;
 use pbg_rows::table::Table;
 use pbg_rows::vector;
 
@@ -83,7 +83,7 @@ pub(crate) struct Scatterer<'a> {
 }
 
 impl Scatterer<'_> {
-    /// Adds the gradient of N3 of a slice's positives to their gradients, adds these and the gradients of sampled
+    /// Adds the gradient of the penalty on a slice's positives to their gradients, adds these and the gradients of sampled
     /// candidates to their sums, and returns the value of the regularizer. `joined`: the positives were in-batch
     /// negatives too.
     pub(crate) fn slice(
@@ -138,31 +138,36 @@ impl Scatterer<'_> {
         Ok(())
     }
 
-    /// Adds the gradients of a run of positives, with N3, to their sums, and returns the value of N3.
+    /// Adds the gradients of a run of positives, with the penalty, to their sums, and returns its value.
     fn positives(
         &mut self,
         buffers: &mut SliceSide,
         run: ScatterRun<'_>,
     ) -> Result<f64, StepError> {
-        let n3_of = |rows: RegularizedRows| match self.transform.regularizer {
-            Some((n3, regularized)) if regularized == rows => Some(n3),
+        let penalty_on = |rows: RegularizedRows| match self.transform.regularizer {
+            Some((penalty, regularized)) if regularized == rows => Some(penalty),
             _ => None,
         };
         let (compared, looked_up) = (
-            n3_of(RegularizedRows::Compared),
-            n3_of(RegularizedRows::LookedUp),
+            penalty_on(RegularizedRows::Compared),
+            penalty_on(RegularizedRows::LookedUp),
         );
-        let mut penalty = compared.map_or(0.0, |n3| self.regularize(n3, buffers, run));
+        let mut value = compared.map_or(0.0, |penalty| self.regularize(penalty, buffers, run));
         self.backpropagate(&buffers.rows, &mut buffers.positives, run)?;
-        if let Some(n3) = looked_up {
-            penalty += self.regularize_input(n3, buffers, run);
+        if let Some(penalty) = looked_up {
+            value += self.regularize_input(penalty, buffers, run);
         }
         self.sum(&buffers.positives, run);
-        Ok(penalty)
+        Ok(value)
     }
 
-    /// Adds the gradient of N3 of positives before the operator to their gradients, and returns the value of N3.
-    fn regularize_input(&self, n3: N3, buffers: &mut SliceSide, run: ScatterRun<'_>) -> f64 {
+    /// Adds the gradient of the penalty on positives before the operator to their gradients, and returns its value.
+    fn regularize_input(
+        &self,
+        penalty: RowPenalty,
+        buffers: &mut SliceSide,
+        run: ScatterRun<'_>,
+    ) -> f64 {
         let dimension = self.transform.dimension;
         let of = |first: usize| first * dimension..(first + run.count) * dimension;
         let inputs = buffers.rows.input.as_slice()[of(run.first)].chunks_exact(dimension);
@@ -170,12 +175,12 @@ impl Scatterer<'_> {
         let gradients = gradients.chunks_exact_mut(dimension);
         inputs
             .zip(gradients)
-            .map(|(row, gradient)| n3.add(row, gradient))
+            .map(|(row, gradient)| penalty.add(row, gradient))
             .sum()
     }
 
-    /// Adds the gradient of N3 of positives as compared to their gradients, and returns the value of N3.
-    fn regularize(&self, n3: N3, buffers: &mut SliceSide, run: ScatterRun<'_>) -> f64 {
+    /// Adds the gradient of the penalty on positives as compared to their gradients, and returns its value.
+    fn regularize(&self, penalty: RowPenalty, buffers: &mut SliceSide, run: ScatterRun<'_>) -> f64 {
         let (dimension, bias) = (self.transform.dimension, self.transform.comparison.bias);
         let mut value = 0.0;
         for i in 0..run.count {
@@ -188,7 +193,7 @@ impl Scatterer<'_> {
             if bias {
                 prepared[0] = buffers.rows.extras[from].bias;
             }
-            value += n3.add(prepared, gradient);
+            value += penalty.add(prepared, gradient);
             if bias {
                 prepared[0] = 0.0;
             }

@@ -37,7 +37,7 @@ pub enum SpecError {
     },
     /// N3 is not defined for matrix operators.
     #[error(
-        "relation {relation}: the regularizer N3 is not defined for the operators linear and affine"
+        "relation {relation}: the regularizer N3 is not defined for the operators linear and affine; use DURA"
     )]
     Regularizer {
         /// Index of the relation.

@@ -101,9 +101,8 @@ mod tests {
 
     #[test]
     fn choices_are_written_as_in_the_configuration() {
-        assert_eq!(
-            model_summary::name(Regularizer::N3Embeddings),
-            "N3_embeddings"
-        );
+        for regularizer in Regularizer::ALL {
+            assert_eq!(model_summary::name(regularizer), regularizer.name());
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use pbg_core::batch_graph::{CompareStage, GatherStage, ScatterStage};
 use pbg_core::graph::Side;
-use pbg_rows::regularizer::N3;
+use pbg_rows::regularizer::RowPenalty;
 use pbg_rows::table::LookUp;
 
 use crate::operators;
@@ -21,21 +21,19 @@ impl<'b> CoreStep<'b> {
         self.job.batch.spec_index()
     }
 
-    pub(super) fn n3(&self) -> N3 {
-        N3 {
-            coefficient: self.spec.regularization_coef,
-            complex: self.plan.operator.is_complex(),
-        }
+    /// Returns the penalty on rows of embeddings.
+    pub(super) fn penalty(&self) -> RowPenalty {
+        RowPenalty::on_embeddings(
+            self.spec.regularizer,
+            self.spec.regularization_coef,
+            self.plan.operator.is_complex(),
+        )
     }
 
-    /// Returns N3 of the operator's parameters, which are complex if they consist of two halves too.
-    pub(super) fn n3_of_parameters(&self) -> N3 {
+    /// Returns the penalty on the operator's parameters.
+    pub(super) fn penalty_on_parameters(&self) -> RowPenalty {
         let width = operators::packed_width(self.plan.operator, self.plan.dimension);
-        let n3 = self.n3();
-        N3 {
-            complex: n3.complex && width == self.plan.dimension,
-            ..n3
-        }
+        self.penalty().on_parameters(width == self.plan.dimension)
     }
 
     /// Returns the entities of one side of a slice, and the layout of their rows.
@@ -140,7 +138,7 @@ impl<'b> CoreStep<'b> {
         let (tables, relation, index) = (self.job.tables, self.relation(), side as usize);
         // Only the first worker regularizes the positives, which all workers share.
         let regularizer = stage.regularized.filter(|_| self.share.is_first());
-        let regularizer = regularizer.map(|rows| (self.n3(), rows));
+        let regularizer = regularizer.map(|rows| (self.penalty(), rows));
         let WorkerSums {
             values,
             gradients,
