@@ -55,7 +55,7 @@ fn scores_of_concatenated_models_are_sums() {
     let fixed = CONFIG
         .replace("dynamic_relations = true", "global_emb = true")
         .replace("\"any\"", "\"*\"");
-    let cases: [(&str, &[&str]); 5] = [
+    let cases: [(&str, &[&str]); 7] = [
         (CONFIG, &["relations.0.operator=complex_diagonal"]),
         (
             CONFIG,
@@ -63,7 +63,9 @@ fn scores_of_concatenated_models_are_sums() {
         ),
         (CONFIG, &["comparator=squared_l2"]),
         (CONFIG, &["relations.0.operator=quate"]),
+        (CONFIG, &["relations.0.operator=linear", "regularizer=DURA"]),
         (&fixed, &["relations.0.operator=complex_diagonal"]),
+        (&fixed, &["relations.0.operator=affine"]),
     ];
     for (config, keys) in cases {
         let place = Workplace::with_dataset(config);
@@ -171,7 +173,6 @@ fn what_does_not_fit_is_told_in_a_line() {
     model("wide", &["dimension=20"]);
     model("other", &["relations.0.operator=diagonal"]);
     model("cos", &["comparator=cos"]);
-    model("matrix", &["relations.0.operator=linear"]);
     model("even", &["relations.0.operator=complex_diagonal"]);
     model("mirror", &["relations.0.operator=householder"]);
     let grown = place.copied();
@@ -206,12 +207,6 @@ fn what_does_not_fit_is_told_in_a_line() {
         &["cos", "cos"],
         5,
         &["`dot` nor `squared_l2`"],
-    );
-    fails(
-        "concatenate",
-        &["matrix", "matrix"],
-        5,
-        &["`linear` is a matrix"],
     );
     fails(
         "concatenate",

@@ -18,7 +18,7 @@ use pbg_model::layout::TableKey;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::stored::StoredModel;
 use pbg_model::{commit, memory, model_bytes, tables};
-use pbg_rows::params::Params;
+use pbg_rows::params::{ParamTensor, Params};
 
 mod combination;
 mod fit;
@@ -246,16 +246,23 @@ impl Models {
         })
     }
 
+    /// Returns the accumulator of a parameter tensor of the result.
+    fn parameter_accumulator(&self, tensor: &ParamTensor) -> RowAccumulator {
+        let (rows, width) = (tensor.values.rows(), tensor.values.width());
+        if tensor.is_matrix() {
+            return RowAccumulator::of_matrices(self.combination, rows, tensor.dimension);
+        }
+        // An operator may have one parameter for several elements of an embedding.
+        let parts = self.components * width / tensor.dimension;
+        RowAccumulator::new(self.combination, rows, width, parts)
+    }
+
     /// Computes the operators and global embeddings of the result.
     fn parameters(&self, result: &ResolvedConfig) -> Result<Params, RunError> {
         let mut params = Params::new(&result.blueprint().spec, result.config().seed);
         let mut values = Vec::new();
         for (index, tensor) in params.tensors().iter().enumerate() {
-            let (rows, width) = (tensor.values.rows(), tensor.values.width());
-            // An operator may have one parameter for several elements of an embedding.
-            let parts = self.components * width / tensor.dimension;
-            let mut joined =
-                [(); 2].map(|()| RowAccumulator::new(self.combination, rows, width, parts));
+            let mut joined = [(); 2].map(|()| self.parameter_accumulator(tensor));
             for model in &self.all {
                 let own = &model.params.tensors()[index];
                 joined[0].add(&own.to_vec());

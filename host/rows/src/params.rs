@@ -51,6 +51,12 @@ impl ParamTensor {
         self.values.rows() * self.values.width()
     }
 
+    /// Whether each row is a square matrix.
+    #[must_use]
+    pub fn is_matrix(&self) -> bool {
+        self.values.width() == self.dimension * self.dimension
+    }
+
     /// Returns a copy of the values, in the order of the shape.
     #[must_use]
     pub fn to_vec(&self) -> Vec<f32> {

@@ -19,7 +19,8 @@ use crate::terminal::{self, Terminal};
 ///
 /// `concatenate` concatenates embeddings, so that the score of an edge is the sum of its scores in all models. Use it
 /// for models that were trained separately with different seeds, which make different errors; dimensions, losses and
-/// learning rates may differ. It needs the comparator `dot` or `squared_l2`, element-wise operators, and no `bias`.
+/// learning rates may differ. It needs the comparator `dot` or `squared_l2`, operators that are matrices or work
+/// element by element, and no `bias`. The matrices of a result are as large as all models' together.
 ///
 /// The result is an ordinary checkpoint, which all commands accept.
 #[derive(Debug, clap::Args)]

@@ -37,8 +37,8 @@ pub enum CombineError {
     },
     /// The scores of concatenated embeddings would not be the sums of the models' scores.
     #[error(
-        "these models cannot be concatenated: {0}; scores add up with `dot` and `squared_l2`, operators that work \
-         element by element, and without `bias`"
+        "these models cannot be concatenated: {0}; scores add up with `dot` and `squared_l2`, operators that are \
+         matrices or work element by element, and without `bias`"
     )]
     NotAdditive(String),
 }

@@ -64,9 +64,6 @@ pub(super) fn additive(spec: &ModelSpec) -> Result<usize, CombineError> {
     let mut components = 1;
     for relation in &spec.relations {
         let operator = relation.operator;
-        if matches!(operator, Operator::Linear | Operator::Affine) {
-            return refuse(format!("the operator `{}` is a matrix", operator.name()));
-        }
         if let Operator::Traced(formula) = operator
             && formula.mixes_elements()
         {

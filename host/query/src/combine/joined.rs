@@ -14,6 +14,8 @@ pub(super) struct RowAccumulator {
     models: usize,
     /// Number of elements of a row that are filled.
     filled: usize,
+    /// Whether each row is a square matrix, to whose diagonal the matrices of the models are added as blocks.
+    matrices: bool,
 }
 
 impl RowAccumulator {
@@ -26,6 +28,15 @@ impl RowAccumulator {
             values: vec![0.0; rows * width],
             models: 0,
             filled: 0,
+            matrices: false,
+        }
+    }
+
+    /// Creates `rows` square matrices of `side` rows and columns.
+    pub(super) fn of_matrices(combination: Combination, rows: usize, side: usize) -> Self {
+        Self {
+            matrices: true,
+            ..Self::new(combination, rows, side * side, 1)
         }
     }
 
@@ -40,6 +51,9 @@ impl RowAccumulator {
                     *sum += value;
                 }
             }
+            Combination::Concatenate if count > 0 && self.matrices => {
+                self.add_blocks(rows, (rows.len() / count).isqrt());
+            }
             Combination::Concatenate if count > 0 => self.add_beside(rows, rows.len() / count),
             Combination::Concatenate => {}
         }
@@ -51,6 +65,19 @@ impl RowAccumulator {
         let into = self.values.chunks_exact_mut(part);
         for (into, from) in into.zip(rows.chunks_exact(own_part)) {
             into[first..][..own_part].copy_from_slice(from);
+        }
+        self.filled += own;
+    }
+
+    /// Adds a block with `own` rows and columns to the diagonal of each matrix.
+    fn add_blocks(&mut self, blocks: &[f32], own: usize) {
+        let (side, first) = (self.width.isqrt(), self.filled);
+        let matrices = self.values.chunks_exact_mut(self.width);
+        for (matrix, block) in matrices.zip(blocks.chunks_exact(own * own)) {
+            let rows = matrix.chunks_exact_mut(side).skip(first);
+            for (into, from) in rows.zip(block.chunks_exact(own)) {
+                into[first..][..own].copy_from_slice(from);
+            }
         }
         self.filled += own;
     }
@@ -87,6 +114,26 @@ mod tests {
             1.0, 3.0, 4.0, 2.0, 5.0, 6.0, 11.0, 13.0, 14.0, 12.0, 15.0, 16.0,
         ];
         assert_eq!(joined.finish(), expected);
+    }
+
+    #[test]
+    fn matrices_become_blocks_on_the_diagonal() {
+        let mut joined = RowAccumulator::of_matrices(Combination::Concatenate, 2, 3);
+        joined.add(&[1.0, 2.0, 3.0, 4.0, 11.0, 12.0, 13.0, 14.0]);
+        joined.add(&[5.0, 15.0]);
+        let expected = [
+            [1.0, 2.0, 0.0, 3.0, 4.0, 0.0, 0.0, 0.0, 5.0],
+            [11.0, 12.0, 0.0, 13.0, 14.0, 0.0, 0.0, 0.0, 15.0],
+        ];
+        assert_eq!(joined.finish(), expected.as_flattened());
+    }
+
+    #[test]
+    fn a_mean_of_matrices() {
+        let mut joined = RowAccumulator::of_matrices(Combination::Average, 1, 2);
+        joined.add(&[1.0, 2.0, 3.0, 4.0]);
+        joined.add(&[3.0, 0.0, -3.0, 4.0]);
+        assert_eq!(joined.finish(), [2.0, 1.0, 0.0, 4.0]);
     }
 
     proptest! {
