@@ -40,10 +40,23 @@ impl WaitStatus {
             ),
             WaitReason::Blocks(rankers) => {
                 let all: Vec<String> = rankers.iter().map(|token| names.of(*token)).collect();
-                (format!("the ranks of {}", all.join(", ")), rankers)
+                (format!("the ranks of {}", listed(&all, ", ")), rankers)
             }
         };
         Some(Self { what, trainers })
+    }
+}
+
+/// Most names that a description lists.
+const MOST_LISTED: usize = 8;
+
+/// Joins names, of which it counts those after the first few.
+fn listed(names: &[String], separator: &str) -> String {
+    let (first, others) = names.split_at(names.len().min(MOST_LISTED));
+    let first = first.join(separator);
+    match others.len() {
+        0 => first,
+        others => format!("{first} and {others} more"),
     }
 }
 
@@ -71,7 +84,7 @@ impl Names<'_> {
         };
         let one = |what: &[String]| match what {
             [one] => format!("partition {one}"),
-            several => format!("partitions {}", several.join(", ")),
+            several => format!("partitions {}", listed(several, ", ")),
         };
         self.grouped(held, &name, &one)
     }
@@ -80,7 +93,7 @@ impl Names<'_> {
     fn buckets(&self, leased: &[(Bucket, Token)]) -> String {
         let one = |what: &[String]| match what {
             [one] => format!("bucket {one}"),
-            several => format!("buckets {}", several.join(" ")),
+            several => format!("buckets {}", listed(several, " ")),
         };
         self.grouped(leased, &|bucket: Bucket| bucket.to_string(), &one)
     }
@@ -97,7 +110,7 @@ impl Names<'_> {
         }
         let groups = of.iter();
         let groups = groups.map(|(token, what)| format!("{} of {}", one(what), self.of(*token)));
-        groups.collect::<Vec<_>>().join(", ")
+        listed(&groups.collect::<Vec<_>>(), ", ")
     }
 }
 
@@ -122,6 +135,13 @@ mod tests {
             action,
         };
         record.apply(&transaction).unwrap()
+    }
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<String> = (0..10).map(|number| number.to_string()).collect();
+        assert_eq!(listed(&names[..8], " "), "0 1 2 3 4 5 6 7");
+        assert_eq!(listed(&names, " "), "0 1 2 3 4 5 6 7 and 2 more");
     }
 
     #[test]

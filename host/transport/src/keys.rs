@@ -1,7 +1,8 @@
 //! Keys of a private authority, for NATS servers that only the trainers of one user reach.
 
-use std::fs::{self, DirBuilder};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rcgen::{
@@ -11,7 +12,6 @@ use rcgen::{
 
 use crate::error::ConnectError;
 use crate::init_method::Address;
-use crate::server::write_private;
 
 /// Files of a private authority: its certificate and key, and those that it has signed, all as PEM. Servers and trainers
 /// trust each other by the authority's certificate.
@@ -63,18 +63,15 @@ impl KeyFiles {
         made.map_err(ConnectError::file(folder))?;
         let files = Self::of(folder);
         let texts = files.texts(hosts)?;
-        if let Some((path, _)) = texts
-            .iter()
-            .find(|(path, _)| fs::symlink_metadata(path).is_ok())
-        {
-            return Err(ConnectError::Content {
-                path: (*path).to_owned(),
-                what: "this file exists, and keys are never replaced; choose another folder"
-                    .to_owned(),
-            });
-        }
-        for (path, text) in texts {
-            write_private(path, text.as_bytes())?;
+        refuse_existing(texts.iter().map(|(path, _)| *path))?;
+        let mut created: Vec<&Path> = Vec::new();
+        for (path, text) in &texts {
+            // Of two processes that create keys in one folder, one fails at the first file.
+            if let Err(error) = create_private(path, text.as_bytes()) {
+                created.iter().for_each(|path| drop(fs::remove_file(path)));
+                return Err(error);
+            }
+            created.push(path);
         }
         Ok(files)
     }
@@ -109,6 +106,42 @@ impl KeyFiles {
             (&self.trainer_key, trainer_key),
         ])
     }
+}
+
+/// Refuses a folder in which some of the files at `paths` exist.
+fn refuse_existing<'p>(paths: impl Iterator<Item = &'p Path>) -> Result<(), ConnectError> {
+    let exists = |path: &&Path| fs::symlink_metadata(path).is_ok();
+    let (existing, missing): (Vec<&Path>, Vec<&Path>) = paths.partition(exists);
+    let Some(path) = existing.first() else {
+        return Ok(());
+    };
+    let what = match missing.first() {
+        None => "this file exists, and keys are never replaced; choose another folder".to_owned(),
+        Some(missing) => format!(
+            "this file exists, but {} does not: creating these keys was interrupted; remove the folder if no trainer uses \
+             it, or choose another one, since keys are never replaced",
+            missing.display()
+        ),
+    };
+    Err(ConnectError::Content {
+        path: (*path).to_owned(),
+        what,
+    })
+}
+
+/// Creates a file that only its owner may read. Fails if it exists.
+fn create_private(path: &Path, bytes: &[u8]) -> Result<(), ConnectError> {
+    let create = || {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).open(path)
+    };
+    let mut file = create().map_err(ConnectError::file(path))?;
+    let written = file.write_all(bytes).and_then(|()| file.sync_all());
+    written.map_err(|error| {
+        // Nobody else has a file that was created here.
+        drop(fs::remove_file(path));
+        ConnectError::file(path)(error)
+    })
 }
 
 /// Returns a host as addresses have it: an IPv6 address in brackets.
@@ -154,8 +187,25 @@ mod tests {
         fs::remove_file(&files.authority).unwrap();
         let error = KeyFiles::create(&folder, &hosts).unwrap_err().to_string();
         assert!(error.contains("keys are never replaced"), "{error}");
+        assert!(error.contains("authority.pem does not"), "{error}");
         assert_eq!(fs::read(&files.authority_key).unwrap(), before);
         assert!(!files.authority.exists());
+    }
+
+    #[test]
+    fn of_many_that_create_keys_in_one_folder_one_succeeds() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("keys");
+        let hosts = ["localhost".to_owned()];
+        let create = || KeyFiles::create(&folder, &hosts).is_ok();
+        let succeeded: usize = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(create)).collect();
+            all.into_iter()
+                .map(|one| usize::from(one.join().unwrap()))
+                .sum()
+        });
+        assert_eq!(succeeded, 1);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 6);
     }
 
     #[test]

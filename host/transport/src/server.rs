@@ -13,4 +13,4 @@ pub(crate) use process::{
     stop, was_ended,
 };
 pub(crate) use program::{find, is_old};
-pub(crate) use record::{ServerRecord, machine, write_private};
+pub(crate) use record::{ServerRecord, machine};

@@ -83,7 +83,7 @@ impl ServerRecord {
 ///
 /// # Errors
 /// [`ConnectError::File`].
-pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ConnectError> {
+pub(super) fn write_private(path: &Path, bytes: &[u8]) -> Result<(), ConnectError> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", std::process::id()));
     let temporary: PathBuf = path.with_file_name(name);
