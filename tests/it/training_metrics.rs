@@ -87,3 +87,20 @@ fn an_address_in_use_is_refused_before_training() {
     place.run(train).fails(8, &["cannot listen on", &address]);
     assert!(!place.path("model/manifest.json").exists());
 }
+
+#[test]
+fn addresses_that_other_machines_reach_need_permission() {
+    let place = Workplace::with_dataset(CONFIG);
+    for address in ["0.0.0.0:0", "[::]:0"] {
+        let train = ["train", "--progress", "none", "--metrics-listen", address];
+        let refused = place.run(train);
+        refused.fails(
+            2,
+            &["--metrics-listen", "127.0.0.1", "distributed.insecure"],
+        );
+        assert!(!place.path("model/manifest.json").exists());
+    }
+    let allowed = [&TRAIN[..3], &["--metrics-listen", "0.0.0.0:0"]].concat();
+    let allowed = [&allowed[..], &["--set", "distributed.insecure=true"]].concat();
+    place.run(allowed).succeeds();
+}

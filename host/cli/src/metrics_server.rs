@@ -23,16 +23,32 @@ pub(crate) struct MetricsServer {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Checks that figures are not sent to other machines without encryption, unless that is `allowed`.
+fn require_safe(address: SocketAddr, allowed: bool) -> Result<()> {
+    if allowed || address.ip().is_loopback() {
+        return Ok(());
+    }
+    let what = format!(
+        "--metrics-listen {address} would send the figures of this run to other machines without encryption; listen on \
+         127.0.0.1 and forward the port (a proxy with TLS, `ssh -L`), or set distributed.insecure = true if nobody else is \
+         on that network"
+    );
+    Err(Failure::message(FailureKind::Usage, what))
+}
+
 impl MetricsServer {
-    /// Starts a server on `address`, and prints where the figures are.
+    /// Starts a server on `address`, and prints where the figures are. `insecure` says whether other machines may reach
+    /// it.
     ///
     /// # Errors
-    /// When the address cannot be listened on.
+    /// When the address cannot be listened on, or must not be.
     pub(crate) fn start(
         address: SocketAddr,
+        insecure: bool,
         metrics: Arc<TrainingMetrics>,
         terminal: Terminal,
     ) -> Result<Self> {
+        require_safe(address, insecure)?;
         let failed = |error| {
             Failure::new(FailureKind::Io, error).context(format!("cannot listen on {address}"))
         };

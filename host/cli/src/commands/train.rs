@@ -67,7 +67,8 @@ pub(crate) struct Args {
     /// Answer HTTP requests for /metrics at this address with figures of the run, in the format of OpenMetrics that
     /// Prometheus reads; port 0 chooses a free one.
     ///
-    /// There is no password and no encryption.
+    /// There is no password and no encryption, so an address of the machine itself is needed, such as 127.0.0.1:9600,
+    /// unless `distributed.insecure = true`.
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics_listen: Option<SocketAddr>,
 }
@@ -102,7 +103,9 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let board = reporter.status_board();
     let metrics = Arc::new(TrainingMetrics::new());
     let listen = args.metrics_listen;
-    let served = listen.map(|at| MetricsServer::start(at, Arc::clone(&metrics), terminal));
+    let insecure = resolved.config().distributed.insecure;
+    let served =
+        listen.map(|at| MetricsServer::start(at, insecure, Arc::clone(&metrics), terminal));
     let served = served.transpose()?;
     let tell = reporter.teller();
     let counted = Arc::clone(&metrics);
