@@ -20,7 +20,7 @@ const SLOTS: [&str; 7] = [
 ];
 
 /// Name of the interface that a plugin exports, and the variant of `PluginSlot` that it makes the plugin.
-const KINDS: [(&str, &str); 9] = [
+const KINDS: [(&str, &str); 10] = [
     ("bucket-order", "BucketOrder"),
     ("relation-sampler", "RelationSampler"),
     ("loss-traced", "TracedLoss"),
@@ -29,6 +29,7 @@ const KINDS: [(&str, &str); 9] = [
     ("operator-formula", "TracedOperator"),
     ("comparator-formula", "Comparator"),
     ("negative-distribution", "NegativeSampler"),
+    ("negative-selection", "NegativeSelector"),
     ("learning-rate-schedule", "RateSchedule"),
 ];
 

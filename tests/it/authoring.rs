@@ -101,7 +101,7 @@ pub(crate) fn new_project(place: &Workplace, name: &str, kind: &str, language: &
 
 /// Creates, builds and checks a project; returns its component.
 fn built(place: &Workplace, kind: &str, language: &str) -> PathBuf {
-    let name = format!("my_{kind}_{language}");
+    let name = format!("my_{kind}_{language}").replace('-', "_");
     new_project(place, &name, kind, language);
     let project = place.path(&name);
     finish(&mut in_project(&project, &["plugin", "build"])).succeeds();
@@ -262,6 +262,14 @@ fn the_same_negatives_in_every_language() {
     }
 }
 
+/// A run calls the templates for every chunk. The exponential may differ in the last bits from language to language.
+#[test]
+fn negative_selectors_in_every_language_train() {
+    let place = Workplace::with_dataset(CONFIG);
+    let components = in_every_language(&place, "negative-selector");
+    all_train(&place, &components);
+}
+
 #[test]
 fn losses_in_every_language_keep_their_promises_and_train() {
     let place = Workplace::with_dataset(CONFIG);
@@ -318,8 +326,10 @@ fn the_same_comparator_in_every_language() {
 #[test]
 fn the_tests_of_new_projects_pass() {
     let place = Workplace::empty();
-    let new =
-        |kind, language| new_project(&place, &format!("my_{kind}_{language}"), kind, language);
+    let new = |kind: &str, language| {
+        let name = format!("my_{kind}_{language}").replace('-', "_");
+        new_project(&place, &name, kind, language)
+    };
     let passes = |project: &Path, program: &str, arguments: &[&str]| {
         let mut command = in_project(project, &[]);
         let environment: Vec<_> = command
@@ -340,6 +350,7 @@ fn the_tests_of_new_projects_pass() {
         "order",
         "sampler",
         "negatives",
+        "negative-selector",
         "loss",
         "operator",
         "comparator",

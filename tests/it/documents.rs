@@ -111,7 +111,7 @@ fn the_reference_of_keys_is_up_to_date() {
     let generated = pbg_config::reference(&pbg_config::StrategyNames {
         orders: names(&[PluginSlot::BucketOrder]),
         samplers: names(&[PluginSlot::RelationSampler]),
-        negatives: names(&[PluginSlot::NegativeSampler]),
+        negatives: names(&[PluginSlot::NegativeSampler, PluginSlot::NegativeSelector]),
         losses: names(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: names(&[PluginSlot::TracedOperator]),
         comparators: names(&[PluginSlot::Comparator]),
@@ -137,7 +137,10 @@ fn the_configuration_names_every_strategy_that_is_installed() {
     for (key, kinds) in [
         ("bucket_order", &[PluginSlot::BucketOrder][..]),
         ("relation_sampler", &[PluginSlot::RelationSampler]),
-        ("negative_sampler", &[PluginSlot::NegativeSampler]),
+        (
+            "negative_sampler",
+            &[PluginSlot::NegativeSampler, PluginSlot::NegativeSelector],
+        ),
         (
             "loss_fn",
             &[PluginSlot::TracedLoss, PluginSlot::ComputedLoss],
@@ -221,6 +224,18 @@ fn every_order_and_loss_has_a_row_in_its_document() {
         installed.into_iter().collect(),
         "docs/plugins/negatives.md"
     );
+    let head = "| name | which negatives are selected | parameters |";
+    let rows = table(&negatives, head);
+    let described: BTreeSet<&str> = rows
+        .iter()
+        .filter_map(|row| row[1].split('`').nth(1))
+        .collect();
+    let installed = standard(&[PluginSlot::NegativeSelector]);
+    assert_eq!(
+        described,
+        installed.into_iter().collect(),
+        "docs/plugins/negatives.md"
+    );
     let schedules = document("docs/plugins/schedules.md");
     let head = "| name | factor of the learning rates | parameters |";
     let rows = table(&schedules, head);
@@ -275,6 +290,7 @@ fn the_changelog_names_every_key_that_pbg_lacks_and_every_strategy() {
     let kinds = [
         PluginSlot::RelationSampler,
         PluginSlot::NegativeSampler,
+        PluginSlot::NegativeSelector,
         PluginSlot::TracedLoss,
         PluginSlot::ComputedLoss,
         PluginSlot::TracedOperator,

@@ -44,6 +44,7 @@ mod listed_candidates;
 mod map;
 mod memory_limits;
 mod missing_edges;
+mod negative_selection;
 mod negatives;
 #[path = "../object_store.rs"]
 mod object_store;

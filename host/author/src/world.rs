@@ -20,6 +20,8 @@ pub enum World {
     Operator,
     /// A negative sampler.
     Negatives,
+    /// A negative selector.
+    NegativeSelector,
     /// A comparator, given as a formula.
     Comparator,
     /// A learning rate schedule.
@@ -28,13 +30,14 @@ pub enum World {
 
 impl World {
     /// Kinds of new projects.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Order,
         Self::Sampler,
         Self::TracedLoss,
         Self::ComputedLoss,
         Self::Operator,
         Self::Negatives,
+        Self::NegativeSelector,
         Self::Comparator,
         Self::Schedule,
     ];
@@ -50,6 +53,7 @@ impl World {
             Self::TracedOperator => "traced-operator",
             Self::Operator => "operator",
             Self::Negatives => "negatives",
+            Self::NegativeSelector => "negative-selector",
             Self::Comparator => "comparator",
             Self::Schedule => "schedule",
         }

@@ -9,7 +9,7 @@ use wit_bindgen_rust::{Opts, WithOption};
 
 /// Modules of the bindings, each with the interface that its world exports. Each has its own world, separate from that
 /// of `metadata`: the encoder of components joins the two.
-const STRATEGIES: [(&str, &str); 8] = [
+const STRATEGIES: [(&str, &str); 9] = [
     ("comparator", "comparator-formula"),
     ("computed", "loss-computed"),
     ("negatives", "negative-distribution"),
@@ -17,6 +17,7 @@ const STRATEGIES: [(&str, &str); 8] = [
     ("order", "bucket-order"),
     ("sampler", "relation-sampler"),
     ("schedule", "learning-rate-schedule"),
+    ("selection", "negative-selection"),
     ("traced", "loss-traced"),
 ];
 

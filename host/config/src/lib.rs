@@ -207,7 +207,7 @@ pub struct Config {
     #[serde(default = "defaults::count::<50>")]
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not 0 if `num_batch_negs` is 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
-    /// Strategy that decides how likely each entity is among the negatives of `num_uniform_negs`: the name of a standard
+    /// Strategy that chooses the negatives of `num_uniform_negs`, by a distribution or chunk by chunk: the name of a standard
     /// negative sampler or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
     #[serde(default = "defaults::negative_sampler")]
     #[schemars(length(min = 1), extend("x-rule" = "must be the default if `num_uniform_negs` is 0 or `negatives_from` is `bucket`"))]

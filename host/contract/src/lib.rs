@@ -14,6 +14,7 @@ mod order;
 mod parts;
 mod sampler;
 mod schedule;
+mod selector;
 mod timing;
 
 pub use comparator::{bench_comparator, check_comparator};
@@ -24,4 +25,5 @@ pub use operator::{OperatorExecutors, bench_operator, check_operator, checked_di
 pub use order::{OrderInstance, bench_order, check_order};
 pub use sampler::{bench_sampler, check_sampler};
 pub use schedule::{ScheduleInstance, bench_schedule, check_schedule, drawn_factors};
+pub use selector::{SelectorInstance, bench_selector, check_selector};
 pub use timing::{Timing, time};

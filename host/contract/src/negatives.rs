@@ -290,7 +290,8 @@ fn probabilities(parts: &[DistributionPart], counts: &SimulatedCounts) -> Vec<f6
 ///
 /// # Errors
 /// Names an entity that was drawn although its probability is 0.
-fn chi_square(drawn: &[u64], probabilities: &[f64]) -> Result<(f64, u32), String> {
+pub(crate) fn chi_square(drawn: &[u64], probabilities: &[f64]) -> Result<(f64, u32), String> {
+    let draws: u64 = drawn.iter().sum();
     let (mut chi, mut cells) = (0.0, 0);
     let (mut rare, mut rarely) = (0.0, 0);
     let mut add = |seen: u64, expected: f64| {
@@ -298,7 +299,7 @@ fn chi_square(drawn: &[u64], probabilities: &[f64]) -> Result<(f64, u32), String
         cells += 1;
     };
     for (entity, (&seen, &probability)) in drawn.iter().zip(probabilities).enumerate() {
-        let expected = probability * f64::from(DRAWS);
+        let expected = probability * draws as f64;
         if probability == 0.0 && seen > 0 {
             return Err(format!(
                 "entity {entity} has probability 0, but was drawn {seen} times"
@@ -318,7 +319,7 @@ fn chi_square(drawn: &[u64], probabilities: &[f64]) -> Result<(f64, u32), String
 }
 
 /// Returns the value that chi-square exceeds with the error probability of [`QUANTILE`] (Wilson, Hilferty 1931).
-fn chi_square_limit(degrees: u32) -> f64 {
+pub(crate) fn chi_square_limit(degrees: u32) -> f64 {
     if degrees == 0 {
         return 1e-6;
     }

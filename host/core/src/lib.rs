@@ -6,7 +6,7 @@
 //! the schedule, which iterates over epoch > edge set > edge chunk > bucket ([`schedule`]); losses whose formula the
 //! host executes ([`loss`], with `pbg-formula`); the cutting of a bucket's edges into batches ([`batching`]); the check
 //! that a relation sampler draws only edges that are left ([`draws`]); tables from which negatives are drawn
-//! ([`draw_table`]); learning rates over a run ([`lr_schedule`]); early stopping ([`plateau`]); the events that a run
+//! ([`draw_table`]), and draws by weights that a plugin gives ([`weighted_draws`]); learning rates over a run ([`lr_schedule`]); early stopping ([`plateau`]); the events that a run
 //! reports ([`event`]); rounding of embeddings to bfloat16 for storage ([`bfloat16`]); safe display of text from
 //! untrusted sources ([`text`]); and locks that survive a panic ([`mod@lock`]).
 
@@ -29,3 +29,4 @@ pub mod schedule;
 pub mod seed;
 pub mod strategy;
 pub mod text;
+pub mod weighted_draws;

@@ -40,6 +40,8 @@ pub enum StreamPurpose {
     Neighbors = 14,
     /// Walks of several trainers through a pass, from the digest of its plan: number of trainers.
     Walk = 15,
+    /// Negatives that a plugin selects: epoch, edge set, chunk, bucket, worker; then batch, side, chunk of the batch, use.
+    Selection = 16,
 }
 
 /// Derives a 64-bit seed for `purpose` and the coordinates `at`.

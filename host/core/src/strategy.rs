@@ -8,6 +8,7 @@ mod negatives;
 mod rate_schedule;
 mod run_length;
 mod scores;
+mod selection;
 
 use std::sync::Arc;
 
@@ -25,6 +26,10 @@ pub use pbg_formula::loss::MASKED;
 pub use rate_schedule::{FactorError, MAX_FACTOR, RateSchedule, SchedulePosition, check_factor};
 pub use run_length::RunLength;
 pub use scores::{ScoreBlock, ScoreLengthError};
+pub use selection::{
+    CandidateScores, MAX_CANDIDATES, NegativeChunk, NegativeSelection, NegativeSelector,
+    SelectionError, SelectionRequirements, SelectionWorker, check_selection,
+};
 
 /// Identity of a strategy, for messages and for the checkpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

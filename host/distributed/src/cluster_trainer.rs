@@ -272,6 +272,7 @@ impl<'a> Coordinator<'a> for ClusterTrainer<'a> {
             return Err(fault.into());
         }
         let mut faults = self.machine.replace_sampler(&trained.faults)?;
+        faults.extend(self.machine.replace_selector()?);
         faults.extend(self.machine.loss_faults());
         faults
             .into_iter()

@@ -39,7 +39,7 @@ use buffers::{EntityBuffers, SliceBuffers};
 use cores::{CoreStep, WorkerSums};
 use executor::StepBuffers;
 use job::StepPlans;
-use pbg_core::strategy::LossWorker;
+use pbg_core::strategy::{LossWorker, ScoreBlock, StrategyError};
 use pbg_gemm::buffer::FloatBuffer;
 use pbg_rows::spec::ModelSpec;
 use plan::Slice;
@@ -57,6 +57,15 @@ pub use stats::{BatchStats, EvalStats};
 pub use crate::batch::{Batch, BatchRelations, BatchTables};
 pub use crate::error::{StepError, UnsupportedStep, WorkerError};
 pub use executor::ScoreObserver;
+
+/// Loss of work that ends with the scores, so that it is never evaluated.
+struct NoLoss;
+
+impl LossWorker for NoLoss {
+    fn evaluate(&mut self, _: &mut ScoreBlock<'_>) -> Result<(), StrategyError> {
+        Ok(())
+    }
+}
 
 /// A Hogwild worker: the specification of a model and all buffers that a batch needs.
 ///
@@ -232,6 +241,31 @@ impl StepWorker {
         };
         let loss = executor::evaluate(executor, &plan, memory, measure)?;
         Ok(evaluation.finish(&self.spec, loss))
+    }
+
+    /// Scores the positives and negatives of a batch; `observer` receives the scores. Nothing is updated (except that
+    /// `max_norm` scales rows that are looked up).
+    ///
+    /// # Errors
+    /// When the batch does not fit the model.
+    pub fn score(
+        &mut self,
+        job: &BatchJob<'_>,
+        observer: &mut ScoreObserver<'_>,
+    ) -> Result<(), StepError> {
+        if job.batch.is_empty() {
+            return Ok(());
+        }
+        let _mode = SubnormalMode::flushing();
+        let (spec, execution) = (&*self.spec, &self.execution);
+        let plan = self.plans.plan::<CoreStep<'_>>(spec, execution, job)?;
+        let mut loss = NoLoss;
+        let executor = CoreStep::new(spec, &plan, (job, &mut loss), &mut self.sums);
+        let memory = StepBuffers {
+            pass: &mut self.entities,
+            slice: &mut self.slice,
+        };
+        executor::score(executor, &plan, memory, observer)
     }
 
     /// Returns the time spent in each cluster of stages so far.

@@ -76,7 +76,7 @@ pub fn installed(files: &[PathBuf]) -> StrategyNames {
     StrategyNames {
         orders: standard(&[PluginSlot::BucketOrder]),
         samplers: standard(&[PluginSlot::RelationSampler]),
-        negatives: standard(&[PluginSlot::NegativeSampler]),
+        negatives: standard(&[PluginSlot::NegativeSampler, PluginSlot::NegativeSelector]),
         losses: standard(&[PluginSlot::TracedLoss, PluginSlot::ComputedLoss]),
         operators: standard(&[PluginSlot::TracedOperator]),
         comparators: standard(&[PluginSlot::Comparator]),
@@ -141,7 +141,7 @@ pub fn fill(
                 Occupant::Own(_, order) => order,
             },
             sampler: sampler(used.sampler)?,
-            negatives: Some(negatives(used.negatives)?),
+            negatives: Some(configured::negative_strategy(used.negatives, config)?),
             schedule: used.schedule.map(schedule).transpose()?,
             loss: GuardedLoss::new(loss, standby_loss.transpose()?),
             fallbacks,

@@ -18,6 +18,7 @@ use rand::RngExt as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::negatives::BucketNegatives;
+use crate::selection::{ChunkSelector, ChunkSelectors, SelectionBatch};
 use crate::stage_threads::StageClock;
 
 /// Edges of a batch, as far as their negatives depend on them.
@@ -27,6 +28,46 @@ pub(crate) enum BatchEdges<'a> {
     OfRelation(u32, usize),
     /// Indices of edges of any relation.
     Mixed(&'a [u32]),
+}
+
+/// Source of the negatives of a share's batches, in order.
+pub(crate) enum NegativeSource<'a> {
+    /// Random numbers, with which the host draws.
+    Stream(Xoshiro256PlusPlus),
+    /// A plugin, which selects.
+    Selector(SelectedNegatives<'a>),
+}
+
+impl NegativeSource<'_> {
+    /// Returns a source that goes on from the same batch.
+    pub(crate) fn fork(&self) -> Self {
+        match self {
+            Self::Stream(rng) => Self::Stream(rng.clone()),
+            Self::Selector(selected) => Self::Selector(SelectedNegatives {
+                borrowed: None,
+                ..*selected
+            }),
+        }
+    }
+}
+
+/// Negatives that a plugin selects for the batches of a share.
+pub(crate) struct SelectedNegatives<'a> {
+    selectors: &'a ChunkSelectors,
+    /// Selector of the thread, from its first batch on.
+    borrowed: Option<ChunkSelector>,
+    /// Number of the share.
+    worker: u64,
+    /// Number of the next batch.
+    batch: u64,
+}
+
+impl Drop for SelectedNegatives<'_> {
+    fn drop(&mut self) {
+        if let Some(borrowed) = self.borrowed.take() {
+            self.selectors.give_back(borrowed);
+        }
+    }
 }
 
 /// Bucket that is ready to be trained or evaluated.
@@ -45,6 +86,8 @@ pub(crate) struct BucketInputs<'a> {
     pub(crate) negatives_from: NegativesFrom,
     /// Distributions of the negatives; `None` if they are uniform.
     pub(crate) negatives: Option<&'a BucketNegatives<'a>>,
+    /// Selectors of the negatives, if a plugin selects them.
+    pub(crate) selectors: Option<&'a ChunkSelectors>,
     /// The pass.
     pub(crate) pass: PassId,
     /// The bucket.
@@ -86,26 +129,93 @@ impl<'a> BucketInputs<'a> {
         }
     }
 
-    /// Copies the edges of a batch and draws its negatives. `relation` is set if all edges have the same one.
+    /// Returns the source of the negatives of share `worker`, of which no batch is trained yet.
+    pub(crate) fn negative_source(&self, worker: u64) -> NegativeSource<'a> {
+        match self.selectors {
+            None => NegativeSource::Stream(self.stream(StreamPurpose::Negatives, worker)),
+            Some(selectors) => NegativeSource::Selector(SelectedNegatives {
+                selectors,
+                borrowed: None,
+                worker,
+                batch: 0,
+            }),
+        }
+    }
+
+    /// Copies the edges of a batch and chooses its negatives. `relation` is set if all edges have the same one.
     pub(crate) fn prepare(
         &self,
         indices: &[u32],
         relation: Option<u32>,
         columns: &mut BatchColumns,
         draws: &mut NegativeDraws,
-        rng: &mut Xoshiro256PlusPlus,
+        source: &mut NegativeSource<'_>,
     ) -> Result<(), RunError> {
         columns.fill(self.edges, indices);
         let edges = match relation {
             Some(relation) => BatchEdges::OfRelation(relation, indices.len()),
             None => BatchEdges::Mixed(indices),
         };
-        self.draw(edges, draws, rng)
+        match source {
+            NegativeSource::Stream(rng) => self.draw(edges, draws, rng),
+            NegativeSource::Selector(selected) => {
+                self.select(&columns.batch(relation), selected, draws)
+            }
+        }
+    }
+
+    /// Advances `source` past a batch that is trained already.
+    pub(crate) fn skip(
+        &self,
+        edges: BatchEdges<'_>,
+        draws: &mut NegativeDraws,
+        source: &mut NegativeSource<'_>,
+    ) -> Result<(), RunError> {
+        match source {
+            NegativeSource::Stream(rng) => self.draw(edges, draws, rng),
+            NegativeSource::Selector(selected) => {
+                selected.batch += 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// Has the plugin select the negatives of a batch.
+    fn select(
+        &self,
+        batch: &Batch<'_>,
+        selected: &mut SelectedNegatives<'_>,
+        draws: &mut NegativeDraws,
+    ) -> Result<(), RunError> {
+        let (worker, number) = (selected.worker, selected.batch);
+        let share = seed::derive(
+            self.seed,
+            StreamPurpose::Selection,
+            &self.coordinates(worker),
+        );
+        let at = SelectionBatch {
+            blueprint: self.blueprint,
+            batch,
+            tables: &self.tables(batch.spec_index() as u32)?,
+            params: self.params,
+            gate: self.gate,
+            pass: self.pass,
+            bucket: self.bucket,
+            worker,
+            number,
+            seed: seed::derive(share, StreamPurpose::Selection, &[number]),
+        };
+        selected.batch += 1;
+        let selector = match &mut selected.borrowed {
+            Some(borrowed) => borrowed,
+            none => none.insert(selected.selectors.borrow()?),
+        };
+        selector.select(selected.selectors, &at, draws)
     }
 
     /// Draws the negatives of a batch. Drawing is all that is needed to advance `rng` past a batch that is trained
     /// already.
-    pub(crate) fn draw(
+    fn draw(
         &self,
         edges: BatchEdges<'_>,
         draws: &mut NegativeDraws,

@@ -31,6 +31,7 @@ use crate::holdout_eval;
 use crate::learning_rates::LearningRates;
 use crate::negatives::NegativeTables;
 use crate::running_pipeline::RunningPipeline;
+use crate::selection::ChunkSelectors;
 use crate::strategies::Strategies;
 use crate::workers::{self, BucketTraining};
 mod fallbacks;
@@ -60,6 +61,8 @@ pub struct BucketTrainer<'a, S: TableStore> {
     evaluators: Vec<StepWorker>,
     /// Tables from which negatives are drawn.
     negatives: NegativeTables,
+    /// Selectors of negatives, if a plugin selects them.
+    selectors: Option<ChunkSelectors>,
     /// Evaluators of the loss, one for each worker, shared with the ranking of held-out edges.
     losses: Vec<Box<dyn LossWorker>>,
     /// Receiver of events.
@@ -294,6 +297,7 @@ impl<S: TableStore<Table = Table>> BucketTrainer<'_, S> {
             edges,
             negatives_from: config.negatives_from,
             negatives: negatives.as_ref(),
+            selectors: self.selectors.as_ref(),
             pass,
             bucket,
             seed: config.seed,

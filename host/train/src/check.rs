@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use pbg_checkpoint::CONVERSION_BYTES;
 use pbg_core::batch_graph::pipeline::{EDGES, PLANNING, Pipeline, STORAGE, SlicePlan};
 use pbg_core::model::{Device, EmbeddingFormat, NegativesFrom};
-use pbg_core::strategy::Loss as _;
+use pbg_core::strategy::{Loss as _, SelectionRequirements};
 use pbg_dataset::EdgeSet;
 use pbg_gemm::PACKED_BYTES;
 use pbg_kernels::step::{self, TableSizes};
@@ -27,7 +27,7 @@ pub use self::verify::{
 };
 use crate::pipeline::{self, EdgeBytes};
 use crate::strategies::Strategies;
-use crate::{negatives, own_vectors, scheduled_factors, validation};
+use crate::{negatives, own_vectors, scheduled_factors, selection, validation};
 /// Number of tensors that libtorch allocates between rows and gradients for each tensor that the graph keeps.
 const INTERMEDIATE: u64 = 4;
 /// Bytes of a row's version at the owner of shared parameters.
@@ -174,14 +174,21 @@ pub fn check(
 
 /// Checks that the negative sampler can draw where the configuration asks for negatives.
 fn check_negatives(resolved: &ResolvedConfig, strategies: &Strategies) -> Result<(), SettingError> {
-    let from_bucket = resolved.config().negatives_from == NegativesFrom::Bucket;
-    match &strategies.negatives {
-        Some(sampler) if from_bucket && !sampler.required().is_nothing() => {
-            Err(SettingError::NegativesFrom {
-                sampler: sampler.id().to_string(),
-            })
-        }
-        _ => Ok(()),
+    let Some(chosen) = strategies.negatives.as_ref().filter(|it| !it.is_uniform()) else {
+        return Ok(());
+    };
+    let sampler = chosen.id().to_string();
+    if resolved.config().negatives_from == NegativesFrom::Bucket {
+        return Err(SettingError::NegativesFrom { sampler });
+    }
+    let scores = strategies.required_selection();
+    let scores = scores.is_some_and(|required| required.scores);
+    match scores && resolved.settings().device != Device::Cpu {
+        true => Err(SettingError::CandidateScores {
+            sampler,
+            device: resolved.config().execution.device.clone(),
+        }),
+        false => Ok(()),
     }
 }
 
@@ -212,6 +219,7 @@ fn main_memory(
     let required = strategies
         .map(Strategies::required_data)
         .unwrap_or_default();
+    let selection = strategies.and_then(Strategies::required_selection);
     memory.extend([
         (
             edges_of(buckets),
@@ -228,11 +236,12 @@ fn main_memory(
                 .saturating_mul(workers),
         ),
         // The bucket order, the loss's instance that updates its parameters, the sampler of each worker, the negative
-        // sampler and the learning rate schedule.
+        // sampler, the negative selector of each worker and the learning rate schedule.
         (
             PLUGINS.to_owned(),
             (2 + workers
                 + u64::from(!required.is_nothing())
+                + selection.map_or(0, |_| workers)
                 + u64::from(config.lr_schedule.plugin().is_some()))
                 * (config.plugins.limits.memory_mib << 20),
         ),
@@ -247,6 +256,10 @@ fn main_memory(
     let slots = config.buffer_partitions;
     let tables = negatives::table_bytes(required, blueprint, edge_sets, slots);
     memory.extend(if_any("tables of negatives", tables));
+    if let Some(required) = selection {
+        let bytes = candidate_bytes(resolved, required)?.saturating_mul(workers);
+        memory.extend(if_any("candidates for negatives", bytes));
+    }
     memory.extend(if_any(
         "record of trained batches",
         recorded(resolved, edges),
@@ -269,6 +282,17 @@ fn main_memory(
         memory.push((format!("loss {}", loss.id()), bytes));
     }
     Ok(memory)
+}
+
+/// Returns the bytes that one worker needs to select negatives.
+fn candidate_bytes(
+    resolved: &ResolvedConfig,
+    required: SelectionRequirements,
+) -> Result<u64, SpecError> {
+    let (spec, rows) = (&resolved.blueprint().spec, rows(resolved.blueprint()));
+    let edges = resolved.config().batch_size as usize;
+    let execution = &resolved.settings().execution;
+    selection::selection_bytes(spec, edges, required, execution, &rows)
 }
 
 /// Returns the bytes of the record of trained batches, for a bucket that can be interrupted.

@@ -13,9 +13,8 @@ use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{BatchJob, StepError};
 use pbg_model::crew::panicked;
 use pbg_model::error::RunError;
-use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::bucket_inputs::{BatchColumns, BucketInputs};
+use crate::bucket_inputs::{BatchColumns, BucketInputs, NegativeSource};
 use crate::stage_threads::StageClock;
 
 /// Planner of batches, and the number of batches that it may plan ahead.
@@ -70,7 +69,7 @@ impl BatchPrefetcher {
         }
     }
 
-    /// Prepares `batches` of a bucket's edges on two threads while `train` takes them. `rng` draws the negatives.
+    /// Prepares `batches` of a bucket's edges on two threads while `train` takes them. `negatives` is the source of their negatives.
     ///
     /// # Errors
     /// Errors of `train`, and when the system cannot start the threads.
@@ -78,7 +77,7 @@ impl BatchPrefetcher {
         &mut self,
         work: &BucketInputs<'_>,
         batches: Chunks<'_, u32>,
-        rng: Xoshiro256PlusPlus,
+        negatives: NegativeSource<'_>,
         train: &mut dyn FnMut(&PreparedBatches) -> Result<(), RunError>,
     ) -> Result<(), RunError> {
         let (report, ready) = sync_channel(self.ahead);
@@ -89,7 +88,7 @@ impl BatchPrefetcher {
         thread::scope(|scope| {
             let failed = |e: std::io::Error| RunError::Thread(e.to_string());
             let named = || thread::Builder::new().name(PLANNING.to_owned());
-            let draw = move || draw(work, batches, rng, &clock, drawn, spare);
+            let draw = move || draw(work, batches, negatives, &clock, drawn, spare);
             let drawing = named().spawn_scoped(scope, draw).map_err(failed)?;
             let plan = move || self.plan(work, &to_plan, &report);
             let planning = named().spawn_scoped(scope, plan).map_err(failed)?;
@@ -137,12 +136,12 @@ impl BatchPrefetcher {
     }
 }
 
-/// Runs the first thread, which collects the edges of batches and draws their negatives until no thread plans them any
+/// Runs the first thread, which collects the edges of batches and chooses their negatives until no thread plans them any
 /// more.
 fn draw(
     work: &BucketInputs<'_>,
     batches: Chunks<'_, u32>,
-    mut rng: Xoshiro256PlusPlus,
+    mut negatives: NegativeSource<'_>,
     clock: &StageClock,
     drawn: SyncSender<DrawnBatch>,
     spare: Receiver<DrawnBatch>,
@@ -150,7 +149,7 @@ fn draw(
     for indices in batches {
         let started = pbg_clock::now();
         let (mut columns, mut draws) = spare.try_recv().unwrap_or_default();
-        work.prepare(indices, None, &mut columns, &mut draws, &mut rng)?;
+        work.prepare(indices, None, &mut columns, &mut draws, &mut negatives)?;
         clock.worked(started.elapsed());
         if drawn.send((columns, draws)).is_err() {
             break;

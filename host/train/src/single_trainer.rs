@@ -127,6 +127,8 @@ impl SingleTrainer<'_> {
     fn report_faults(&mut self, trained: &BucketResult) -> Result<(), RunError> {
         let faults = self.machine.replace_sampler(&trained.faults)?;
         self.report_all(faults)?;
+        let faults = self.machine.replace_selector()?;
+        self.report_all(faults)?;
         let faults = self.machine.loss_faults();
         self.report_all(faults)
     }

@@ -1,10 +1,10 @@
 //! The strategies of a run, with their fallbacks.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use pbg_core::strategy::{
-    BucketOrder, Loss as _, NegativeSampler, RateSchedule, RequiredData, RunLength, SamplerFactory,
-    StrategyId,
+    BucketOrder, Loss as _, NegativeSampler, NegativeSelector, RateSchedule, RequiredData,
+    RunLength, SamplerFactory, SelectionRequirements, StrategyId,
 };
 
 use crate::draws::Samplers;
@@ -16,8 +16,8 @@ pub struct Strategies {
     pub order: Box<dyn BucketOrder>,
     /// Relation sampler: the order of the relations within a bucket, with static relations.
     pub sampler: Box<dyn SamplerFactory>,
-    /// Negative sampler; `None`: negatives are uniform.
-    pub negatives: Option<Box<dyn NegativeSampler>>,
+    /// Choice of the negatives; `None`: they are uniform.
+    pub negatives: Option<NegativeStrategy>,
     /// Learning rate schedule, if it is a plugin. It has no fallback, since it is asked before training begins.
     pub schedule: Option<Box<dyn RateSchedule>>,
     /// Loss, including its fallback.
@@ -40,7 +40,7 @@ impl Strategies {
     /// schedule.
     pub fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
-        let negatives = self.negatives.iter().map(|sampler| sampler.id());
+        let negatives = self.negatives.iter().map(NegativeStrategy::id);
         let schedule = self.schedule.iter().map(|schedule| schedule.id());
         let ids = ids.into_iter().chain(negatives).chain(schedule);
         ids.cloned().collect()
@@ -49,10 +49,21 @@ impl Strategies {
     /// Returns what the negative sampler and its fallback require.
     #[must_use]
     pub fn required_data(&self) -> RequiredData {
-        let samplers = self.negatives.iter().chain(&self.fallbacks.negatives);
+        let sampler = self.negatives.as_ref().and_then(NegativeStrategy::sampler);
+        let fallback = self.fallbacks.negatives.as_deref();
+        let samplers = sampler.into_iter().chain(fallback);
         samplers.fold(RequiredData::default(), |all, sampler| {
             all.union(sampler.required())
         })
+    }
+
+    /// Returns what the negative selector requires; `None` without one.
+    #[must_use]
+    pub(crate) fn required_selection(&self) -> Option<SelectionRequirements> {
+        match &self.negatives {
+            Some(NegativeStrategy::Selection(selector)) => Some(selector.required()),
+            Some(NegativeStrategy::Distribution(_)) | None => None,
+        }
     }
 
     /// Announces the length of the run to all strategies, including the fallbacks.
@@ -67,8 +78,46 @@ impl Strategies {
         self.loss.begin_run(length);
         order.iter_mut().for_each(|order| order.begin_run(length));
         sampler.iter().for_each(|sampler| sampler.begin_run(length));
-        let negatives = self.negatives.iter_mut().chain(negatives);
+        match &mut self.negatives {
+            Some(NegativeStrategy::Distribution(sampler)) => sampler.begin_run(length),
+            Some(NegativeStrategy::Selection(selector)) => selector.begin_run(length),
+            None => {}
+        }
+        let negatives = negatives.iter_mut();
         negatives.for_each(|sampler| sampler.begin_run(length));
+    }
+}
+
+/// Strategy that chooses negatives: data for all batches of a pass, or code for each chunk.
+pub enum NegativeStrategy {
+    /// Distributions from which the host draws.
+    Distribution(Box<dyn NegativeSampler>),
+    /// Choices chunk by chunk.
+    Selection(Arc<dyn NegativeSelector>),
+}
+
+impl NegativeStrategy {
+    /// Returns the identity of the strategy.
+    #[must_use]
+    pub fn id(&self) -> &StrategyId {
+        match self {
+            Self::Distribution(sampler) => sampler.id(),
+            Self::Selection(selector) => selector.id(),
+        }
+    }
+
+    /// Returns whether all entities are drawn alike.
+    #[must_use]
+    pub fn is_uniform(&self) -> bool {
+        self.sampler()
+            .is_some_and(|sampler| sampler.required().is_nothing())
+    }
+
+    fn sampler(&self) -> Option<&dyn NegativeSampler> {
+        match self {
+            Self::Distribution(sampler) => Some(sampler.as_ref()),
+            Self::Selection(_) => None,
+        }
     }
 }
 
@@ -80,6 +129,6 @@ pub struct Fallbacks {
     pub order: Option<Box<dyn BucketOrder>>,
     /// Fallback of the relation sampler.
     pub sampler: Option<Box<dyn SamplerFactory>>,
-    /// Fallback of the negative sampler.
+    /// Fallback of the choice of negatives, which is a distribution.
     pub negatives: Option<Box<dyn NegativeSampler>>,
 }

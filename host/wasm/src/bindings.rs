@@ -15,6 +15,7 @@ mod generated {
                 include pbg:plugin/operator@0.1.0;
                 include pbg:plugin/comparator@0.1.0;
                 include pbg:plugin/schedule@0.1.0;
+                include pbg:plugin/negative-selector@0.1.0;
             }
         ",
         path: "../../wit",
@@ -25,7 +26,7 @@ mod generated {
 
 pub(crate) use generated::exports::pbg::plugin::{
     bucket_order, comparator_formula, learning_rate_schedule, loss_computed, loss_traced, metadata,
-    negative_distribution, operator_formula, operator_traced, relation_sampler,
+    negative_distribution, negative_selection, operator_formula, operator_traced, relation_sampler,
 };
 pub(crate) use generated::pbg::plugin::{files, log, run, types};
 

@@ -26,6 +26,7 @@ use crate::operator::{LoadedOperator, load as load_operator};
 use crate::order::LoadedOrder;
 use crate::sampler::LoadedSampler;
 use crate::schedule::LoadedSchedule;
+use crate::selector::LoadedSelector;
 use crate::slot::PluginSlot;
 use crate::source::PluginSource;
 use crate::strategy::SlotPlugin;
@@ -325,6 +326,17 @@ impl LoadedPlugin {
         let id = self.id();
         let declared = &self.inspection.metadata.parameters;
         LoadedNegatives::new(self.program, id, declared, parameters)
+    }
+
+    /// Turns the plugin into a negative selector; see [`LoadedPlugin::into_order`].
+    ///
+    /// # Errors
+    /// As [`LoadedPlugin::into_order`]; a fault of `require` is a [`LoadError::Fault`].
+    pub fn into_selector(self, parameters: &Value) -> Result<LoadedSelector, LoadError> {
+        self.expect(PluginSlot::NegativeSelector)?;
+        let id = self.id();
+        let declared = &self.inspection.metadata.parameters;
+        LoadedSelector::new(self.program, id, declared, parameters)
     }
 
     /// Turns the plugin into a learning rate schedule; see [`LoadedPlugin::into_order`].

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use pbg_core::graph::Bucket;
 use pbg_core::loss::ScheduleProgress;
 use pbg_core::strategy::{
-    NegativeCandidates, Pass, RunLength, SchedulePosition, StrategyError, StrategyId,
+    NegativeCandidates, NegativeChunk, Pass, RunLength, SchedulePosition, StrategyError, StrategyId,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -91,6 +91,11 @@ pub enum RecordedCall {
     Distribution {
         /// Entities that may be drawn.
         candidates: NegativeCandidates,
+    },
+    /// `select` of a negative selector.
+    Select {
+        /// Edges and candidates.
+        chunk: NegativeChunk,
     },
     /// `factor` of a learning rate schedule.
     Factor {
@@ -233,6 +238,19 @@ impl RecordedCall {
             Self::Distribution { candidates } => {
                 candidates.seen <= candidates.entities
                     && u64::from(candidates.seen) <= candidates.edges
+            }
+            Self::Select { chunk } => {
+                let (edges, pool) = (chunk.replaced.len(), chunk.candidates.len());
+                chunk.negatives > 0
+                    && [&chunk.relations, &chunk.kept].map(Vec::len) == [edges; 2]
+                    && chunk
+                        .candidates
+                        .iter()
+                        .all(|&entity| entity < chunk.entities)
+                    && chunk.scores.as_ref().is_none_or(|scores| {
+                        scores.positives.len() == edges
+                            && [&scores.means, &scores.highest].map(Vec::len) == [pool; 2]
+                    })
             }
             Self::Factor {
                 position: SchedulePosition { epoch, start, end },

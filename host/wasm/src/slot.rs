@@ -21,13 +21,15 @@ pub enum PluginSlot {
     Comparator,
     /// Choice of the entities from which negatives are drawn.
     NegativeSampler,
+    /// Choice of the negatives of each chunk.
+    NegativeSelector,
     /// Factors of the learning rates over a run.
     RateSchedule,
 }
 
 impl PluginSlot {
     /// All slots.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::BucketOrder,
         Self::RelationSampler,
         Self::TracedLoss,
@@ -35,6 +37,7 @@ impl PluginSlot {
         Self::TracedOperator,
         Self::Comparator,
         Self::NegativeSampler,
+        Self::NegativeSelector,
         Self::RateSchedule,
     ];
 
@@ -48,6 +51,7 @@ impl PluginSlot {
             Self::TracedOperator => &["operator-formula", "operator-traced"],
             Self::Comparator => &["comparator-formula"],
             Self::NegativeSampler => &["negative-distribution"],
+            Self::NegativeSelector => &["negative-selection"],
             Self::RateSchedule => &["learning-rate-schedule"],
         }
     }
@@ -63,6 +67,7 @@ impl std::fmt::Display for PluginSlot {
             Self::TracedOperator => "traced operator",
             Self::Comparator => "comparator",
             Self::NegativeSampler => "negative sampler",
+            Self::NegativeSelector => "negative selector",
             Self::RateSchedule => "learning rate schedule",
         })
     }

@@ -11,7 +11,8 @@ use wasmtime::component::{Instance, InstancePre};
 
 use crate::bindings::{
     bucket_order, comparator_formula, learning_rate_schedule, loss_computed, loss_traced,
-    negative_distribution, operator_formula, operator_traced, relation_sampler, types,
+    negative_distribution, negative_selection, operator_formula, operator_traced, relation_sampler,
+    types,
 };
 use crate::compiled_plugin::{CompiledPlugin, PluginInstance};
 use crate::error::{Fault, LoadError};
@@ -82,6 +83,7 @@ exports!(
     operator_formula,
     comparator_formula,
     negative_distribution,
+    negative_selection,
     learning_rate_schedule
 );
 

@@ -119,6 +119,23 @@ export function exportNegatives(Plugin, write, length) {
   };
 }
 
+/** Returns the exports of a negative selector's component. */
+export function exportNegativeSelector(Plugin, write, length) {
+  const { plugin, metadata, configure } = begin(Plugin, write, length);
+  const require = () => {
+    const { candidatesPerNegative = 1, scores = false } = plugin.required();
+    return { candidatesPerNegative: whole(candidatesPerNegative, 'candidatesPerNegative'), scores: !!scores };
+  };
+  return {
+    metadata,
+    negativeSelection: {
+      configure,
+      require: () => call(require),
+      select: (chunk) => call(() => selection(plugin.select(chunkOf(chunk)))),
+    },
+  };
+}
+
 /** Returns the exports of a learning rate schedule's component. */
 export function exportSchedule(Plugin, write, length) {
   const { plugin, metadata, configure } = begin(Plugin, write, length);
@@ -188,6 +205,27 @@ function parts(answer) {
     }
     return part;
   });
+}
+
+// Converts a chunk to the form that authors use.
+function chunkOf(given) {
+  const { relations, kept, replaced, candidates, scores } = given;
+  const [lists, of] = [{ relations, kept, replaced, candidates }, scores ?? undefined];
+  const arrays = (fields) => Object.fromEntries(Object.entries(fields).map(([name, list]) => [name, Array.from(list)]));
+  return { ...given, ...arrays(lists), scores: of && arrays(of), seed: BigInt(given.seed) };
+}
+
+function selection(answer) {
+  const { tag, val } = answer ?? {};
+  const known = tag === 'entities' || tag === 'weights';
+  if (!known || !Array.isArray(val)) {
+    throw new TypeError(`select returned ${shown(answer)}, not entities([...]) or weights([...])`);
+  }
+  val.forEach((number, at) => {
+    if (tag === 'entities') whole(number, `entity ${at}`);
+    else if (typeof number !== 'number') throw new TypeError(`weight ${at} is ${shown(number)}, not a number`);
+  });
+  return answer;
 }
 
 function index(answer) {

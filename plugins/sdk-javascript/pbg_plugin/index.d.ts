@@ -249,6 +249,61 @@ export class NegativeSampler {
   distribution(candidates: NegativeCandidates): NegativePart[];
 }
 
+/** Edges that share negatives, and the entities that may replace one of their sides. Entities are numbered within their partition. */
+export interface NegativeChunk {
+  /** Side of the edges that is replaced. */
+  side: 'lhs' | 'rhs';
+  entityType: string;
+  partition: number;
+  /** Number of entities in the partition. */
+  entities: number;
+  /** Partition of the other side. */
+  keptPartition: number;
+  /** Relation of each edge: its index in the dataset. */
+  relations: number[];
+  /** Entity of each edge on the other side, which is kept. */
+  kept: number[];
+  /** Entity of each edge on the side that is replaced. */
+  replaced: number[];
+  /** Entities drawn uniformly and independently: one may occur several times. */
+  candidates: number[];
+  /** Scores, if they are required. */
+  scores?: CandidateScores;
+  /** Number of negatives to select. */
+  negatives: number;
+  position: { epoch: number; edgeSet: number; edgeChunk: number };
+  /** Seed for everything random in this selection, for `new Rng(seed)`. */
+  seed: bigint;
+}
+
+/** Scores by the model as it is before the batch. All are finite. */
+export interface CandidateScores {
+  /** Score of each edge. */
+  positives: number[];
+  /** Mean score of each candidate over the edges of the chunk that do not have it themselves; -1e9 if all have it. */
+  means: number[];
+  /** Highest of these scores; -1e9 if there are none. */
+  highest: number[];
+}
+
+/** The negatives of a chunk, made by `entities` and `weights`. */
+export type NegativeSelection = { tag: 'entities'; val: number[] } | { tag: 'weights'; val: number[] };
+
+/** Negatives: the entities themselves, as many as `chunk.negatives`. */
+export function entities(list: number[]): NegativeSelection;
+/** Negatives that the host draws without replacement: a weight for each candidate, at least 0 and finite, not all 0. */
+export function weights(list: number[]): NegativeSelection;
+
+/** Chooses the negatives of every chunk of a batch. */
+export class NegativeSelector {
+  static metadata(): Metadata;
+  configure(parameters: Record<string, any>): void;
+  /** What `select` needs: a number from 1 to 64, and whether candidates are scored. */
+  required(): { candidatesPerNegative?: number; scores?: boolean };
+  /** Returns the negatives of a chunk, the same for the same arguments. */
+  select(chunk: NegativeChunk): NegativeSelection;
+}
+
 /** Position of a pass in a schedule. Epochs are counted from the beginning of the run. */
 export class Position {
   constructor(fields: { epoch: number; start?: number; end: number });

@@ -18,3 +18,4 @@ export { Rng } from './rng.js';
 export * as run from './run.js';
 export { Left, Sampler, Share } from './sampler.js';
 export { Position, RateSchedule } from './schedule.js';
+export { NegativeSelector, entities, weights } from './selection.js';

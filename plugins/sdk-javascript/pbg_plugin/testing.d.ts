@@ -1,6 +1,6 @@
 // Types of testing.js.
 
-import type { Bucket, Draw, NegativeCandidates, NegativePart, NegativeSampler, Order, Pass, Position, RateSchedule, Sampler, Share, TracedComparator, TracedLoss, TracedOperator } from './index.js';
+import type { Bucket, Draw, NegativeCandidates, NegativeChunk, NegativePart, NegativeSampler, NegativeSelection, NegativeSelector, Order, Pass, Position, RateSchedule, Sampler, Share, TracedComparator, TracedLoss, TracedOperator } from './index.js';
 
 type Class<T> = new () => T;
 
@@ -20,6 +20,12 @@ export function candidates(fields?: Partial<NegativeCandidates>): NegativeCandid
 export function checkDistribution(sampler: Class<NegativeSampler>, given: NegativeCandidates): NegativePart[];
 /** Asserts the contract of a negative sampler for relations with no, few and many candidates. */
 export function checkNegatives(sampler: Class<NegativeSampler>): void;
+/** Returns a chunk for tests: 5 edges, 10 negatives and 40 scored candidates of 100 entities. */
+export function chunk(fields?: Partial<Omit<NegativeChunk, 'seed'>> & { seed?: number | bigint }): NegativeChunk;
+/** Asserts the contract of a negative selector for a chunk, and returns the selection. */
+export function checkSelection(selector: Class<NegativeSelector>, given: NegativeChunk): NegativeSelection;
+/** Asserts the contract of a negative selector for chunks with few and many entities. */
+export function checkNegativeSelector(selector: Class<NegativeSelector>): void;
 /** Asserts the contract of a schedule for one position, and returns the factor. */
 export function checkFactor(schedule: Class<RateSchedule>, position: Position): number;
 /** Asserts the contract of a schedule in runs of different lengths, with and without a warm-up. */

@@ -7,6 +7,7 @@ import { apply, applyLhs, compare, evaluate, pairValues } from './interpret.js';
 import { defaults } from './metadata.js';
 import { traceOperator } from './operator.js';
 import { Pass } from './order.js';
+import { Rng } from './rng.js';
 import { Share } from './sampler.js';
 import { Position } from './schedule.js';
 
@@ -115,6 +116,76 @@ export function checkNegatives(Sampler) {
   for (const [entities, edges, seen] of [[1, 0, 0], [1, 1, 1], [100, 50, 20], [1000000, 9, 9]]) {
     for (const side of ['lhs', 'rhs']) {
       checkDistribution(Sampler, candidates({ side, entities, edges, seen }));
+    }
+  }
+}
+
+/** Returns a chunk for tests: 5 edges, 10 negatives and 40 scored candidates of 100 entities. */
+export function chunk(fields = {}) {
+  const seed = BigInt(fields.seed ?? 0);
+  const rng = new Rng(seed);
+  const numbers = (count, bound) => Array.from({ length: count }, () => Number(rng.below(bound)));
+  const [kept, replaced, candidates] = [5, 5, 40].map((count) => numbers(count, 100));
+  const means = numbers(40, 1000).map((number) => number / 250 - 2);
+  return {
+    side: 'rhs',
+    entityType: 'entity',
+    partition: 0,
+    entities: 100,
+    keptPartition: 0,
+    relations: [0, 0, 0, 0, 0],
+    kept,
+    replaced,
+    candidates,
+    scores: { positives: [2, 1, 3, 2, 2], means, highest: means.map((mean) => mean + 1) },
+    negatives: 10,
+    position: { epoch: 0, edgeSet: 0, edgeChunk: 0 },
+    ...fields,
+    seed,
+  };
+}
+
+/**
+ * Asserts the contract of a negative selector for a chunk, and returns the selection. The candidates of the chunk are
+ * repeated or cut to the number that the plugin requires, and scores are left out if it requires none.
+ */
+export function checkSelection(Selector, given) {
+  const selector = withDefaults(Selector);
+  const { candidatesPerNegative = 1, scores = false } = selector.required();
+  const fit = (list) => Array.from({ length: given.negatives * candidatesPerNegative }, (_, at) => list[at % list.length]);
+  const fitted = () => ({
+    ...given,
+    candidates: fit(given.candidates),
+    scores: scores
+      ? { ...given.scores, means: fit(given.scores.means), highest: fit(given.scores.highest) }
+      : undefined,
+  });
+  const selection = selector.select(fitted());
+  assert.deepEqual(selector.select(fitted()), selection, 'a second selection differs');
+  assert.deepEqual(withDefaults(Selector).select(fitted()), selection, 'the selection of another instance differs');
+  const { tag, val } = selection;
+  if (tag === 'entities') {
+    assert.equal(val.length, given.negatives, `${val.length} entities`);
+    assert.ok(val.every((entity) => Number.isInteger(entity) && entity >= 0 && entity < given.entities), `[${val}]`);
+  } else {
+    assert.equal(tag, 'weights', `a selection of ${tag}`);
+    assert.equal(val.length, given.negatives * candidatesPerNegative, `${val.length} weights`);
+    assert.ok(val.every((weight) => weight >= 0 && Number.isFinite(weight)), `[${val}]`);
+    assert.ok(val.some((weight) => weight > 0), 'all weights are 0');
+  }
+  return selection;
+}
+
+/** Asserts the contract of a negative selector for chunks with few and many entities. */
+export function checkNegativeSelector(Selector) {
+  const { candidatesPerNegative = 1 } = withDefaults(Selector).required();
+  const inRange = Number.isInteger(candidatesPerNegative) && candidatesPerNegative >= 1 && candidatesPerNegative <= 64;
+  assert.ok(inRange, `candidatesPerNegative is ${candidatesPerNegative}, not from 1 to 64`);
+  for (let seed = 0; seed < 10; seed += 1) {
+    for (const entities of [1, 2, 100]) {
+      const given = chunk({ seed, entities });
+      const below = (list) => list.map((entity) => entity % entities);
+      checkSelection(Selector, { ...given, replaced: below(given.replaced), candidates: below(given.candidates) });
     }
   }
 }

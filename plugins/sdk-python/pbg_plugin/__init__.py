@@ -45,6 +45,14 @@ from .rng import Rng
 from .run import RunLength
 from .sampler import Draw, Left, Sampler, Share, export_sampler
 from .schedule import Position, RateSchedule, export_schedule
+from .selection import (
+    CandidateScores,
+    Chunk,
+    Entities,
+    NegativeSelector,
+    Weights,
+    export_negative_selector,
+)
 from .traffic import Traffic
 
 
@@ -54,15 +62,19 @@ class Refused(Exception):
 
 __all__ = [
     "Bucket",
+    "CandidateScores",
     "Candidates",
+    "Chunk",
     "ComparedEmbedding",
     "Counted",
     "Draw",
     "Embedding",
+    "Entities",
     "Left",
     "Listed",
     "Metadata",
     "NegativeSampler",
+    "NegativeSelector",
     "Order",
     "Parameter",
     "Part",
@@ -81,8 +93,10 @@ __all__ = [
     "TracedOperator",
     "Traffic",
     "Uniform",
+    "Weights",
     "cos",
     "exp",
+    "export_negative_selector",
     "export_negatives",
     "export_order",
     "export_sampler",

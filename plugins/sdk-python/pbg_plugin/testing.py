@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import List, Type, TypeVar
+from dataclasses import replace
+from typing import List, Type, TypeVar, Union
 
 from .comparator import TracedComparator, trace_comparator
 from .interpret import apply, apply_lhs, compare, evaluate, gradient, pair_values
@@ -13,12 +14,14 @@ from .operator import TracedOperator, trace_operator
 from .order import Bucket, Order, Pass
 from .sampler import Draw, Sampler, Share
 from .schedule import Position, RateSchedule
+from .selection import CandidateScores, Chunk, Entities, NegativeSelector, Weights
 
 __all__ = ["check_order", "check_plan", "check_sampler", "check_traced_loss", "evaluate"]
 __all__ += ["check_distribution", "check_negatives"]
 __all__ += ["apply", "apply_lhs", "check_traced_operator", "draws_of", "gradient", "with_defaults"]
 __all__ += ["check_traced_comparator", "compare"]
 __all__ += ["check_factor", "check_schedule"]
+__all__ += ["check_negative_selector", "check_selection"]
 
 GRIDS = [(1, 1), (1, 5), (5, 1), (2, 2), (3, 5), (5, 3), (4, 4), (16, 16)]
 
@@ -31,8 +34,11 @@ P = TypeVar(
     TracedOperator,
     TracedComparator,
     NegativeSampler,
+    NegativeSelector,
     RateSchedule,
 )
+
+N = TypeVar("N", int, float)
 
 
 def with_defaults(plugin: Type[P]) -> P:
@@ -126,6 +132,48 @@ def check_negatives(sampler: Type[NegativeSampler]) -> None:
         for side in ("lhs", "rhs"):
             given = Candidates(0, "likes", side, "entity", 0, entities, edges, seen)
             check_distribution(sampler, given)
+
+
+def check_selection(selector: Type[NegativeSelector], chunk: Chunk) -> Union[Entities, Weights]:
+    """Asserts the contract of a negative selector for a chunk, and returns the selection.
+
+    The candidates of the chunk are repeated or cut to the number that the plugin requires, and scores are left out if it
+    requires none.
+    """
+    made = with_defaults(selector)
+    pool = chunk.negatives * made.candidates_per_negative
+
+    def fit(values: List[N]) -> List[N]:
+        return [values[at % len(values)] for at in range(pool)]
+
+    scores = chunk.scores if made.scores else None
+    if scores is not None:
+        scores = CandidateScores(scores.positives, fit(scores.means), fit(scores.highest))
+    chunk = replace(chunk, candidates=fit(chunk.candidates), scores=scores)
+    selection = made.select(chunk)
+    assert made.select(chunk) == selection, f"a second selection differs for {chunk}"
+    fresh = with_defaults(selector).select(chunk)
+    assert fresh == selection, f"the selection of another instance differs for {chunk}"
+    if isinstance(selection, Entities):
+        assert len(selection.entities) == chunk.negatives, f"{len(selection.entities)} entities for {chunk}"
+        assert all(0 <= entity < chunk.entities for entity in selection.entities), f"{selection} for {chunk}"
+    else:
+        assert len(selection.weights) == pool, f"{len(selection.weights)} weights for {chunk}"
+        assert all(0 <= weight < math.inf for weight in selection.weights), f"{selection} for {chunk}"
+        assert any(weight > 0 for weight in selection.weights), f"all weights are 0 for {chunk}"
+    return selection
+
+
+def check_negative_selector(selector: Type[NegativeSelector]) -> None:
+    """Asserts the contract of a negative selector for chunks with few and many entities."""
+    required = with_defaults(selector).candidates_per_negative
+    assert 1 <= required <= 64, f"candidates_per_negative is {required}, not from 1 to 64"
+    for seed in range(10):
+        for entities in (1, 2, 100):
+            chunk = Chunk.example(seed)
+            replaced = [entity % entities for entity in chunk.replaced]
+            candidates = [entity % entities for entity in chunk.candidates]
+            check_selection(selector, replace(chunk, entities=entities, replaced=replaced, candidates=candidates))
 
 
 def check_factor(schedule: Type[RateSchedule], position: Position) -> float:

@@ -84,6 +84,7 @@ pub mod operator;
 pub mod order;
 pub mod sampler;
 pub mod schedule;
+pub mod selection;
 pub mod traced;
 
 use std::cell::RefCell;

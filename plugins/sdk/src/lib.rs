@@ -40,13 +40,14 @@
 //! with [`TracedLoss`] and [`export_traced_loss!`] for a formula, or [`ComputedLoss`] and
 //! [`export_computed_loss!`] for code, operators of relations, with [`TracedOperator`] and
 //! [`export_traced_operator!`], comparators of embeddings, with [`TracedComparator`] and [`export_traced_comparator!`],
-//! distributions of negatives, with [`NegativeSampler`] and [`export_negatives!`], and learning rate schedules, with
-//! [`RateSchedule`] and [`export_schedule!`].
+//! distributions of negatives, with [`NegativeSampler`] and [`export_negatives!`], choices of negatives chunk by chunk,
+//! with [`NegativeSelector`] and [`export_negative_selector!`], and learning rate schedules, with [`RateSchedule`] and
+//! [`export_schedule!`].
 //!
 //! Three rules for plugins:
 //!
-//! * Everything random comes from [`Pass::seed`] or [`Share::seed`] through [`Rng`]; there is no other random source
-//!   and no clock, so a repeated run gives the same numbers.
+//! * Everything random comes from [`Pass::seed`], [`Share::seed`] or [`NegativeChunk::seed`] through [`Rng`]; there is no
+//!   other random source and no clock, so a repeated run gives the same numbers.
 //! * A request that cannot be fulfilled is an `Err` with a sentence for the user; a bug may panic, and the message and
 //!   location of the panic are shown to the user.
 //! * [`log`] writes lines to the host, a limited number per call; [`files`] reads granted files; [`run`] returns the
@@ -72,6 +73,7 @@ mod rng;
 pub mod run;
 mod sampler;
 mod schedule;
+mod selection;
 pub mod simd;
 pub mod states;
 pub mod testing;
@@ -92,6 +94,9 @@ pub use pass::{Bucket, Pass, Side};
 pub use rng::Rng;
 pub use sampler::{Draw, Draws, Sampler, Share};
 pub use schedule::{RateSchedule, SchedulePosition};
+pub use selection::{
+    CandidateScores, NegativeChunk, NegativeSelection, NegativeSelector, SelectionRequirements,
+};
 pub use traffic::Traffic;
 
 /// Result of a plugin's functions. An error is a sentence for the user.

@@ -6,6 +6,7 @@ mod negatives;
 mod operators;
 mod samplers;
 mod schedules;
+mod selection;
 
 pub use comparators::{assert_traced_comparator, comparator_with_defaults};
 pub use losses::{
@@ -16,6 +17,7 @@ pub use negatives::{assert_distribution, assert_negatives};
 pub use operators::{assert_traced_operator, operator_with_defaults};
 pub use samplers::{assert_draws, assert_sampler};
 pub use schedules::{assert_factor, assert_schedule};
+pub use selection::{assert_negative_selector, assert_selection};
 
 use crate::{Bucket, Metadata, Order, ParameterKind, Parameters, Pass, Value};
 

@@ -102,6 +102,40 @@ pub(crate) fn negatives(body: &str) -> Vec<u8> {
     )
 }
 
+/// Returns a negative selector that requires one candidate per negative and no scores, and whose `select` has this body,
+/// which finds the chunk at `$chunk` and returns the address of a `result<selection, string>`.
+pub(crate) fn negative_selector(body: &str) -> Vec<u8> {
+    let common = common(NAME, 2, DESCRIBE);
+    encode(
+        "hard_negatives",
+        &format!(
+            r#"(module
+            {common}
+            (func (export "pbg:plugin/negative-selection@0.1.0#configure") (param i32 i32) (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/negative-selection@0.1.0#require") (result i32)
+                (i32.store (i32.const 128) (i32.const 0)) (i32.store (i32.const 132) (i32.const 1))
+                (i32.store (i32.const 136) (i32.const 0)) (i32.const 128))
+            (func (export "pbg:plugin/negative-selection@0.1.0#select") (param $chunk i32) (result i32) {body}))"#
+        ),
+    )
+}
+
+/// Address of the chunk's candidates.
+pub(crate) const CANDIDATES: &str = "(i32.load offset=48 (local.get $chunk))";
+/// Number of the chunk's candidates.
+pub(crate) const POOL: &str = "(i32.load offset=52 (local.get $chunk))";
+
+/// Returns a body of `select` that answers a list: of entities, or of weights if `kind` is 1.
+pub(crate) fn selection(kind: u32, address: &str, length: &str) -> String {
+    format!(
+        "(global.set $free (i32.const 16384))
+         (i32.store (i32.const 128) (i32.const 0)) (i32.store (i32.const 132) (i32.const {kind}))
+         (i32.store (i32.const 136) {address}) (i32.store (i32.const 140) {length})
+         (i32.const 128)"
+    )
+}
+
 /// Returns a learning rate schedule whose `factor` has this body, which finds the position in `$epoch`, `$start` and
 /// `$end` and returns the address of a `result<f64, string>`.
 pub(crate) fn schedule(body: &str) -> Vec<u8> {

@@ -264,7 +264,7 @@ impl Maker {
             key(format!("lr_schedule.decay = {decay:?}"));
         }
         if !from_bucket && self.later.once_in(2) {
-            let samplers = ["degree", "types_seen"];
+            let samplers = ["degree", "types_seen", "hard_negatives"];
             key(format!(
                 "negative_sampler = {:?}",
                 self.later.pick(&samplers)

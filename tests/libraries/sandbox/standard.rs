@@ -4,8 +4,9 @@ use crate::sandbox::support::{Guest, list, load, pass, sandbox};
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::schedule::PassId;
 use pbg_core::strategy::{
-    BucketOrder as _, NegativeCandidates, NegativeSampler as _, Pass, RateSchedule as _,
-    SamplerFactory as _, SchedulePosition,
+    BucketOrder as _, CandidateScores, NegativeCandidates, NegativeChunk, NegativeSampler as _,
+    NegativeSelection, NegativeSelector as _, Pass, RateSchedule as _, SamplerFactory as _,
+    SchedulePosition,
 };
 use pbg_plugin_sdk as sdk;
 use pbg_wasm::{Limits, LoadError, PluginSource, Sandbox, standard_plugins};
@@ -94,6 +95,7 @@ fn the_sandbox_changes_no_answer() {
     assert_same_draws::<uniform::Uniform>(&sandbox, "uniform");
     assert_same_distributions::<degree::Degree>(&sandbox, "degree");
     assert_same_distributions::<types_seen::TypesSeen>(&sandbox, "types_seen");
+    assert_same_selections::<hard_negatives::HardNegatives>(&sandbox, "hard_negatives");
     assert_same_factors::<step_decay::StepDecay>(&sandbox, "step_decay");
     assert_same_factors::<warm_restarts::WarmRestarts>(&sandbox, "warm_restarts");
 }
@@ -146,6 +148,53 @@ fn assert_same_distributions<S: sdk::NegativeSampler>(sandbox: &Sandbox, name: &
         // The host and the SDK show equal parts alike.
         let shown = format!("{:?}", answer.expect("a distribution"));
         assert_eq!(shown, format!("{expected:?}"), "{name}");
+    }
+}
+
+/// Compares the selections of several chunks with those of the native twin, to 6 digits: the exponential of the machine's
+/// library may differ in the last bits.
+fn assert_same_selections<S: sdk::NegativeSelector>(sandbox: &Sandbox, name: &str) {
+    let source = PluginSource::resolve(name).expect("a standard plugin");
+    let plugin = sandbox.open(source).expect("it loads");
+    let selector = plugin.into_selector(&Value::Null).expect("a selector");
+    assert_eq!(selector.id().name, name);
+    let mut worker = selector.worker();
+    for seed in 0..10 {
+        // As many candidates as it requires, so that the twin gets the same chunk.
+        let chunk = sdk::NegativeChunk::example(seed);
+        let scores = chunk.scores.clone().expect("scores");
+        let found = worker.select(&NegativeChunk {
+            side: Side::Rhs,
+            entity_type: chunk.entity_type.clone(),
+            partition: chunk.partition,
+            entities: chunk.entities,
+            kept_partition: chunk.kept_partition,
+            relations: chunk.relations.clone(),
+            kept: chunk.kept.clone(),
+            replaced: chunk.replaced.clone(),
+            candidates: chunk.candidates.clone(),
+            scores: Some(CandidateScores {
+                positives: scores.positives,
+                means: scores.means,
+                highest: scores.highest,
+            }),
+            negatives: chunk.negatives,
+            pass: PassId::default(),
+            seed: chunk.seed,
+        });
+        let expected = sdk::testing::assert_selection::<S>(&chunk);
+        match (found.expect("a selection"), expected) {
+            (NegativeSelection::Weights(found), sdk::NegativeSelection::Weights(expected)) => {
+                assert_eq!(found.len(), expected.len(), "{name}");
+                for (found, expected) in found.into_iter().zip(expected) {
+                    assert!(
+                        (found - expected).abs() <= 1e-6 * expected,
+                        "{found} {expected}"
+                    );
+                }
+            }
+            other => panic!("{name} selects {other:?}"),
+        }
     }
 }
 

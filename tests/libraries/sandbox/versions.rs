@@ -31,6 +31,7 @@ fn configure(sandbox: &Sandbox, label: &str, bytes: Vec<u8>) -> (String, Result<
         PluginSlot::TracedOperator => plugin.into_operator(none).map(drop),
         PluginSlot::Comparator => plugin.into_comparator(none).map(drop),
         PluginSlot::NegativeSampler => plugin.into_negatives(none).map(drop),
+        PluginSlot::NegativeSelector => plugin.into_selector(none).map(drop),
         PluginSlot::RateSchedule => plugin.into_schedule(none).map(drop),
         other => panic!("{other} is a new kind"),
     };

@@ -11,10 +11,10 @@ use pbg_config::Config;
 use pbg_core::event::{Event, RankStats};
 use pbg_kernels::device::OpenDevice;
 use pbg_model::{AllowedChanges, ResolvedConfig};
-use pbg_train::RunOutcome;
+use pbg_train::{RunOutcome, Strategies};
 
 use crate::train::dataset::import_into;
-use crate::train::strategies::standard;
+use crate::train::strategies::{neighbors, standard};
 
 const ENTITIES: usize = 60;
 const PARTITIONS: u32 = 3;
@@ -89,6 +89,10 @@ fn main_memory() -> Option<Arc<dyn OpenDevice>> {
 }
 
 fn train(config: &Config, place: Option<Arc<dyn OpenDevice>>) -> Ran {
+    train_with(config, standard(config), place)
+}
+
+fn train_with(config: &Config, strategies: Strategies, place: Option<Arc<dyn OpenDevice>>) -> Ran {
     let (mut losses, mut held_out, mut told) = (Vec::new(), Vec::new(), Vec::new());
     let mut watch = |event: Event| match event {
         Event::BucketFinished {
@@ -107,7 +111,7 @@ fn train(config: &Config, place: Option<Arc<dyn OpenDevice>>) -> Ran {
     };
     let stop = AtomicBool::new(false);
     let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
-    let (strategies, allowed) = (standard(config), AllowedChanges::default());
+    let allowed = AllowedChanges::default();
     let outcome = pbg_train::train_at(&resolved, strategies, allowed, place, &stop, &mut watch);
     assert!(
         matches!(outcome, Ok(RunOutcome::Finished { .. })),
@@ -180,6 +184,42 @@ fn a_run_with_dynamic_relations_and_a_computed_loss() {
         ("negatives_from", "\"bucket\""),
         ("execution.prefetch", "false"),
     ]);
+}
+
+/// A plugin without scores selects the same negatives on a device, where batches are planned ahead.
+#[test]
+fn selected_negatives_are_those_of_the_cores() {
+    for dynamic in ["true", "false"] {
+        let changes = [
+            ("dynamic_relations", dynamic),
+            (
+                "relations.0.name",
+                if dynamic == "true" {
+                    "\"any\""
+                } else {
+                    "\"*\""
+                },
+            ),
+            ("execution.batches_ahead", "2"),
+        ];
+        let folders = [(); 3].map(|()| tempfile::tempdir().expect("a folder"));
+        let [on_cores, on_device, uniform] = &folders;
+        let selected = |folder: &Path, device: Option<&str>, place| {
+            let device = device.map(|device| ("execution.device", device));
+            let changes: Vec<_> = changes.into_iter().chain(device).collect();
+            let config = dataset(folder, &changes);
+            let strategies = Strategies {
+                negatives: Some(neighbors()),
+                ..standard(&config)
+            };
+            train_with(&config, strategies, place)
+        };
+        let expected = selected(on_cores.path(), None, None);
+        let found = selected(on_device.path(), Some("\"cuda:0\""), main_memory());
+        compare(&found, &expected);
+        let uniform = train(&dataset(uniform.path(), &changes), None);
+        assert_ne!(uniform.losses, expected.losses);
+    }
 }
 
 /// Batches planned ahead by their own group are the same batches.

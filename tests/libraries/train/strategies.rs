@@ -1,11 +1,16 @@
 //! Strategies that several suites train with.
 
+use std::sync::Arc;
+
 use pbg_config::Config;
 use pbg_core::loss::{ParameterSchedule, TracedLoss};
-use pbg_core::strategy::{Loss, StrategyId};
+use pbg_core::strategy::{
+    Loss, NegativeChunk, NegativeSelection, NegativeSelector, SelectionRequirements,
+    SelectionWorker, StrategyError, StrategyId,
+};
 use pbg_formula::loss::{LossDefinition, LossParameter};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
-use pbg_train::{Fallbacks, GuardedLoss, Strategies};
+use pbg_train::{Fallbacks, GuardedLoss, NegativeStrategy, Strategies};
 use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, PluginSource, Sandbox};
 use serde_json::Value;
 
@@ -27,7 +32,9 @@ pub(crate) fn standard(config: &Config) -> Strategies {
     Strategies {
         order: Box::new(order.expect("an order")),
         sampler: Box::new(sampler.expect("a sampler")),
-        negatives: Some(Box::new(negatives.expect("a negative sampler"))),
+        negatives: Some(NegativeStrategy::Distribution(Box::new(
+            negatives.expect("a negative sampler"),
+        ))),
         schedule: None,
         loss: GuardedLoss::new(loss, None),
         fallbacks: Fallbacks::default(),
@@ -41,6 +48,41 @@ pub(crate) fn id(name: &str) -> StrategyId {
         version: "1".to_owned(),
         sha256: String::new(),
     }
+}
+
+/// Negative selector that selects the entity behind each candidate.
+struct Neighbors(StrategyId);
+
+impl NegativeSelector for Neighbors {
+    fn id(&self) -> &StrategyId {
+        &self.0
+    }
+
+    fn required(&self) -> SelectionRequirements {
+        SelectionRequirements {
+            candidates_per_negative: 1,
+            scores: false,
+        }
+    }
+
+    fn worker(&self) -> Box<dyn SelectionWorker> {
+        Box::new(Self(self.0.clone()))
+    }
+}
+
+impl SelectionWorker for Neighbors {
+    fn select(&mut self, chunk: &NegativeChunk) -> Result<NegativeSelection, StrategyError> {
+        let behind = chunk
+            .candidates
+            .iter()
+            .map(|entity| (entity + 1) % chunk.entities);
+        Ok(NegativeSelection::Entities(behind.collect()))
+    }
+}
+
+/// Returns a negative selector that needs no scores.
+pub(crate) fn neighbors() -> NegativeStrategy {
+    NegativeStrategy::Selection(Arc::new(Neighbors(id("neighbors"))))
 }
 
 /// Returns the logistic loss with a weight for negatives, which `schedule` changes after the given number of batches.

@@ -89,8 +89,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let unseen = pbg_train::verify(&resolved)?;
     let next = pbg_train::verify_checkpoint(&resolved, &filled.strategies, args.allow.allowed())?;
     let negatives = filled.strategies.negatives.as_ref();
-    let negatives = negatives.filter(|sampler| !sampler.required().is_nothing());
-    let negatives = negatives.map(|sampler| sampler.id().to_string());
+    let negatives = negatives.filter(|chosen| !chosen.is_uniform());
+    let negatives = negatives.map(|chosen| chosen.id().to_string());
     let mut strategies = filled.strategies;
     let rates = pbg_train::rate_course(&resolved, &mut strategies);
     let mut order = strategies.order;
@@ -171,7 +171,7 @@ struct Report {
     /// Memory in bytes that asking the order takes, if that is too much for a check.
     #[serde(skip_serializing_if = "Option::is_none")]
     planning_bytes: Option<u64>,
-    /// Negative sampler, unless it is uniform.
+    /// Negative sampler or selector, unless negatives are uniform.
     #[serde(skip_serializing_if = "Option::is_none")]
     negatives: Option<String>,
     /// Course of the learning rates, if a plugin decides it.

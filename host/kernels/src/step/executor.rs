@@ -209,6 +209,31 @@ pub(crate) fn evaluate<E: StepExecutor>(
     executor.total_loss()
 }
 
+/// Scores every comparison of a batch and does nothing else; `observer` receives the scores.
+pub(crate) fn score<E: StepExecutor>(
+    mut executor: E,
+    plan: &BatchPlan,
+    memory: StepBuffers<'_, E>,
+    observer: &mut ScoreObserver<'_>,
+) -> Result<(), E::Error> {
+    for stages in &plan.step.passes {
+        let mut entities = executor.begin(stages, memory.pass)?;
+        for slice in plan.slices() {
+            let at = SliceStages {
+                stages,
+                slice: &slice,
+            };
+            let mut rows = executor.gather(at, memory.slice)?;
+            for stage in &stages.compare {
+                let scored = executor.score(at, stage, &mut entities, &mut rows)?;
+                let [positive, negative] = executor.scores(at, &scored)?;
+                observer(stage.side, slice.rows.start, &positive, &negative);
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Returns the elements of `side` and of the other side, in this order.
 pub fn side_and_other<T>(both: &mut [T; 2], side: Side) -> (&mut T, &mut T) {
     let [lhs, rhs] = both;

@@ -127,6 +127,17 @@ pub enum SettingError {
         /// The sampler.
         sampler: String,
     },
+    /// The negative selector needs scores that the device does not compute.
+    #[error(
+        "execution.device: the negative selector {sampler} needs scores of candidates, which are computed on the processor \
+         cores only, not on {device}; train with execution.device = \"cpu\", or choose a negative sampler"
+    )]
+    CandidateScores {
+        /// The selector.
+        sampler: String,
+        /// The device.
+        device: String,
+    },
     /// The learning rate schedule would be asked for too many passes.
     #[error(
         "lr_schedule.decay: the schedule {schedule} would be asked for {passes} passes, more than {most}; set \

@@ -1,11 +1,14 @@
 //! Creates strategies from plugins with their configured parameters.
 
+use std::sync::Arc;
+
 use pbg_config::Config;
 use pbg_core::model::Comparator;
 use pbg_core::strategy::{
     BucketOrder, Loss, NegativeSampler, RateSchedule, SamplerFactory, ScoreBlock,
 };
-use pbg_wasm::{LoadedLoss, LoadedPlugin};
+use pbg_train::NegativeStrategy;
+use pbg_wasm::{LoadedLoss, LoadedPlugin, PluginSlot};
 use serde_json::{Map, Value};
 
 use crate::failure::Result;
@@ -26,6 +29,16 @@ pub(super) fn sampler(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn S
 pub(super) fn negatives(plugin: LoadedPlugin, config: &Config) -> Result<Box<dyn NegativeSampler>> {
     let parameters = parameters(config, &plugin);
     Ok(Box::new(plugin.into_negatives(&parameters)?))
+}
+
+/// Creates a negative sampler or selector with its configured parameters.
+pub(super) fn negative_strategy(plugin: LoadedPlugin, config: &Config) -> Result<NegativeStrategy> {
+    if plugin.inspection().kind != PluginSlot::NegativeSelector {
+        return negatives(plugin, config).map(NegativeStrategy::Distribution);
+    }
+    let parameters = parameters(config, &plugin);
+    let selector = plugin.into_selector(&parameters)?;
+    Ok(NegativeStrategy::Selection(Arc::new(selector)))
 }
 
 /// Creates a learning rate schedule with its configured parameters.

@@ -89,7 +89,7 @@ impl Slots {
                     Some(first) => return Err(second(&plugin, &first.id(), name)),
                     None => sampler = Some(plugin),
                 },
-                PluginSlot::NegativeSampler => match &negatives {
+                PluginSlot::NegativeSampler | PluginSlot::NegativeSelector => match &negatives {
                     Some(first) => return Err(second(&plugin, &first.id(), name)),
                     None => negatives = Some(plugin),
                 },
@@ -203,7 +203,12 @@ fn standby(
         Some(_) => failure.context(format!("the fallback that {} names", used.id())),
         None => failure,
     })?;
-    let (kind, wanted) = (standby.inspection().kind, used.inspection().kind);
+    let kind = standby.inspection().kind;
+    let wanted = match used.inspection().kind {
+        // Only a distribution can replace a selector: negatives of the bucket in training go on as uniform draws.
+        PluginSlot::NegativeSelector => PluginSlot::NegativeSampler,
+        other => other,
+    };
     if !same_slot(kind, wanted) {
         let (names, id) = (used.id(), standby.id());
         let text = format!("the fallback that {names} names: {id} is a {kind}, not a {wanted}");

@@ -8,6 +8,8 @@ use pbg_model::error::RunError;
 
 use super::BucketTrainer;
 use crate::buffer::TableStore;
+use crate::selection::ChunkSelectors;
+use crate::strategies::NegativeStrategy;
 
 impl<S: TableStore> BucketTrainer<'_, S> {
     /// Replaces the bucket order, which failed, by its fallback.
@@ -32,7 +34,8 @@ impl<S: TableStore> BucketTrainer<'_, S> {
     /// The failure, if there is no fallback or the sampler itself is not its cause.
     pub(super) fn ask_negatives(&mut self, pass: PassId, bucket: Bucket) -> Result<(), RunError> {
         loop {
-            let Some(sampler) = &mut self.strategies.negatives else {
+            let Some(NegativeStrategy::Distribution(sampler)) = &mut self.strategies.negatives
+            else {
                 return Ok(());
             };
             let asked = self.negatives.ask(
@@ -50,7 +53,7 @@ impl<S: TableStore> BucketTrainer<'_, S> {
                 return Err(fault.into());
             };
             let event = replaced(&fault, standard.id());
-            self.strategies.negatives = Some(standard);
+            self.strategies.negatives = Some(NegativeStrategy::Distribution(standard));
             self.negatives.forget_answers();
             self.emit(event);
         }
@@ -69,6 +72,27 @@ impl<S: TableStore> BucketTrainer<'_, S> {
         };
         let id = standard.id().clone();
         self.strategies.sampler = standard;
+        Ok(faults.iter().map(|fault| replaced(fault, &id)).collect())
+    }
+
+    /// Replaces the negative selector, which failed in a worker of a bucket, by its fallback.
+    ///
+    /// # Errors
+    /// The first failure, if there is no fallback.
+    pub fn replace_selector(&mut self) -> Result<Vec<Event>, RunError> {
+        let selectors = self.selectors.as_ref();
+        let faults = selectors
+            .map(ChunkSelectors::take_faults)
+            .unwrap_or_default();
+        let Some(first) = faults.first() else {
+            return Ok(Vec::new());
+        };
+        let Some(standard) = self.strategies.fallbacks.negatives.take() else {
+            return Err(first.clone().into());
+        };
+        let id = standard.id().clone();
+        self.strategies.negatives = Some(NegativeStrategy::Distribution(standard));
+        self.selectors = None;
         Ok(faults.iter().map(|fault| replaced(fault, &id)).collect())
     }
 

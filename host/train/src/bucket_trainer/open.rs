@@ -22,7 +22,8 @@ use crate::negatives::NegativeTables;
 use crate::run_length::run_length;
 use crate::running_pipeline::RunningPipeline;
 use crate::scheduled_factors::ScheduledFactors;
-use crate::strategies::Strategies;
+use crate::selection::ChunkSelectors;
+use crate::strategies::{NegativeStrategy, Strategies};
 use crate::workers;
 
 use super::BucketTrainer;
@@ -81,6 +82,7 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
             rates: LearningRates::new(scheduled, lr_factor),
             evaluators: evaluators(resolved)?,
             negatives: NegativeTables::new(strategies.required_data()),
+            selectors: selectors(resolved, &strategies),
             losses: (0..workers).map(|_| strategies.loss.worker()).collect(),
             strategies,
             edge_sets,
@@ -90,6 +92,19 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
             gate: None,
             sink,
         })
+    }
+}
+
+/// Creates the selectors of negatives, if a plugin selects them.
+fn selectors(resolved: &ResolvedConfig, strategies: &Strategies) -> Option<ChunkSelectors> {
+    match &strategies.negatives {
+        Some(NegativeStrategy::Selection(selector)) => Some(ChunkSelectors::new(
+            Arc::clone(selector),
+            &resolved.blueprint().spec,
+            resolved.settings().execution,
+            strategies.fallbacks.negatives.is_some(),
+        )),
+        Some(NegativeStrategy::Distribution(_)) | None => None,
     }
 }
 

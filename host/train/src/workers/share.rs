@@ -16,10 +16,9 @@ use pbg_kernels::step::{Batch, BatchJob, BatchStats, StepError};
 use pbg_model::crew::Crew;
 use pbg_model::error::RunError;
 use pbg_model::resume_point::{ShareProgress, TrainedBatch};
-use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::ShareQueue;
-use crate::bucket_inputs::{BatchColumns, BatchEdges, BucketInputs};
+use crate::bucket_inputs::{BatchColumns, BatchEdges, BucketInputs, NegativeSource};
 use crate::draws::RelationDraws;
 use crate::executor::Executor;
 use crate::formula_fault::{FaultFound, FormulaFault};
@@ -40,7 +39,7 @@ pub(super) struct WorkerShare<'a, 'c> {
     interruptible: bool,
     reports: &'a SyncSender<TrainStats>,
     unreported: TrainStats,
-    rng: Xoshiro256PlusPlus,
+    negatives: NegativeSource<'a>,
     columns: BatchColumns,
     draws: NegativeDraws,
     pub(super) stats: TrainStats,
@@ -72,7 +71,7 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             interruptible: hall.course.span.stop.is_some(),
             reports,
             unreported: TrainStats::default(),
-            rng: work.stream(StreamPurpose::Negatives, number as u64),
+            negatives: work.negative_source(number as u64),
             columns: BatchColumns::default(),
             draws: NegativeDraws::default(),
             stats: TrainStats::default(),
@@ -133,11 +132,11 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
             return Ok(true);
         }
         let work = self.work;
-        let rng = self.rng.clone();
+        let negatives = self.negatives.fork();
         // A loss with state may change with each batch that it observes, and the next batch needs the change.
         let waits = work.loss.state().is_some();
         let mut done = false;
-        planning.ahead(work, batches, rng, &mut |batches| {
+        planning.ahead(work, batches, negatives, &mut |batches| {
             loop {
                 let waiting = pbg_clock::now();
                 let next = work.training.waits_for_input(|| batches.next());
@@ -235,9 +234,9 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         Ok(true)
     }
 
-    /// Repeats the draws of a batch that is trained already, to advance the random stream.
+    /// Passes over the negatives of a batch that is trained already.
     fn skip_draws(&mut self, edges: BatchEdges<'_>) -> Result<(), RunError> {
-        self.work.draw(edges, &mut self.draws, &mut self.rng)
+        self.work.skip(edges, &mut self.draws, &mut self.negatives)
     }
 
     /// Records a trained batch, in case the bucket is interrupted. With more batches than can be recorded, the bucket
@@ -263,8 +262,13 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
     /// Trains one batch and returns its mean loss.
     fn step(&mut self, indices: &[u32], relation: Option<u32>) -> Result<f32, RunError> {
         let (mut columns, mut draws) = (take(&mut self.columns), take(&mut self.draws));
-        self.work
-            .prepare(indices, relation, &mut columns, &mut draws, &mut self.rng)?;
+        self.work.prepare(
+            indices,
+            relation,
+            &mut columns,
+            &mut draws,
+            &mut self.negatives,
+        )?;
         let batch = columns.batch(relation);
         let stats = self.with_job(&batch, &draws, relation, Executor::train_together)?;
         let stats = match stats {

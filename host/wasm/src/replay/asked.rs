@@ -2,8 +2,9 @@
 
 use pbg_core::loss::{LossState, ScheduleProgress, TracedLoss};
 use pbg_core::strategy::{
-    BucketOrder as _, FaultCause, Loss, NegativeSampler as _, RateSchedule as _, RelationSampler,
-    RunLength, SamplerFactory as _, ScoreBlock, StrategyError,
+    BucketOrder as _, FaultCause, Loss, NegativeSampler as _, NegativeSelection,
+    NegativeSelector as _, RateSchedule as _, RelationSampler, RunLength, SamplerFactory as _,
+    ScoreBlock, StrategyError,
 };
 
 use super::{CallReplay, RecordedCall};
@@ -56,6 +57,19 @@ impl CallReplay {
                 Ok(sampler
                     .distribution(candidates)
                     .map(|parts| format!("a mixture of {} parts", parts.len())))
+            }
+            RecordedCall::Select { chunk } => {
+                let selector = plugin.into_selector(&self.parameters)?;
+                selector.begin_run(self.run);
+                Ok(selector
+                    .worker()
+                    .select(chunk)
+                    .map(|selection| match selection {
+                        NegativeSelection::Entities(entities) => {
+                            format!("{} entities", entities.len())
+                        }
+                        NegativeSelection::Weights(weights) => format!("{} weights", weights.len()),
+                    }))
             }
             RecordedCall::Factor { position } => {
                 let mut schedule = plugin.into_schedule(&self.parameters)?;

@@ -28,4 +28,6 @@ pub mod sampler;
 #[rustfmt::skip]
 pub mod schedule;
 #[rustfmt::skip]
+pub mod selection;
+#[rustfmt::skip]
 pub mod traced;

@@ -15,10 +15,11 @@ use super::pages::save;
 pub(super) const PAGE: &str = "docs/plugins/gallery.md";
 
 /// Kinds of plugins, as the program names them, with their headings, in the order of the page.
-const KINDS: [(&str, &str); 8] = [
+const KINDS: [(&str, &str); 9] = [
     ("bucket_order", "Bucket orders"),
     ("relation_sampler", "Relation samplers"),
     ("negative_sampler", "Negative samplers"),
+    ("negative_selector", "Negative selectors"),
     ("traced_loss", "Losses"),
     ("computed_loss", "Losses that are code"),
     ("traced_operator", "Operators"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use pbg_contract::{
     Timing, bench_comparator, bench_loss, bench_negatives, bench_operator, bench_order,
-    bench_sampler, bench_schedule,
+    bench_sampler, bench_schedule, bench_selector,
 };
 use pbg_core::strategy::StrategyError;
 use pbg_wasm::{Limits, LoadedPlugin, PluginSlot, Sandbox};
@@ -168,6 +168,7 @@ fn measured(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Ca
         PluginSlot::BucketOrder => order(plugin, parameters, args),
         PluginSlot::RelationSampler => sampler(plugin, parameters, args),
         PluginSlot::NegativeSampler => negatives(plugin, parameters, args),
+        PluginSlot::NegativeSelector => selector(plugin, parameters, args),
         PluginSlot::RateSchedule => schedule(plugin, parameters, args),
         PluginSlot::TracedLoss | PluginSlot::ComputedLoss => loss(plugin, parameters, args),
         PluginSlot::TracedOperator => operator(plugin, parameters, args),
@@ -234,6 +235,28 @@ fn negatives(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<C
         args.edges_per_second
     );
     Ok(Calls::new(std::iter::once(row), assumption))
+}
+
+/// Number of negatives of each side of a chunk, the default of configurations.
+const NEGATIVES: u32 = 50;
+
+fn selector(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {
+    let selector = plugin.clone().into_selector(parameters)?;
+    let budget = Duration::from_secs_f64(args.seconds);
+    let rows = [NEGATIVES, 20 * NEGATIVES].into_iter().map(|negatives| {
+        Row::new(
+            format!("{negatives} negatives"),
+            bench_selector(&selector, ROWS.into(), negatives, budget),
+            // A chunk has two sides. The time of training is proportional to the number of negatives.
+            f64::from(ROWS) / 2.0 / args.edges_per_second * f64::from(negatives / NEGATIVES),
+        )
+    });
+    let assumption = format!(
+        "two selections per {ROWS} edges, trained at {} edges per second with {NEGATIVES} negatives of each side; scoring \
+         the candidates is not included",
+        args.edges_per_second
+    );
+    Ok(Calls::new(rows, assumption))
 }
 
 fn schedule(plugin: &LoadedPlugin, parameters: &Value, args: &Args) -> Result<Calls> {

@@ -76,6 +76,7 @@ fn configured(plugin: &LoadedPlugin) -> Result<(), LoadError> {
         PluginSlot::TracedOperator => plugin.into_operator(defaults).map(drop),
         PluginSlot::Comparator => plugin.into_comparator(defaults).map(drop),
         PluginSlot::NegativeSampler => plugin.into_negatives(defaults).map(drop),
+        PluginSlot::NegativeSelector => plugin.into_selector(defaults).map(drop),
         PluginSlot::RateSchedule => plugin.into_schedule(defaults).map(drop),
         _ => Ok(()),
     }
@@ -95,6 +96,7 @@ fn with_export_hint(failure: Failure, manifest: &ProjectManifest) -> Failure {
         World::TracedOperator | World::Operator => "export_traced_operator",
         World::Comparator => "export_traced_comparator",
         World::Negatives => "export_negatives",
+        World::NegativeSelector => "export_negative_selector",
         World::Schedule => "export_schedule",
     };
     failure.help(format!(

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use pbg_contract::{
     ContractFinding, ContractReport, FindingOutcome, NegativesInstance, OperatorExecutors,
-    OrderInstance, ScheduleInstance, check_comparator, check_loss, check_negatives, check_operator,
-    check_order, check_sampler, check_schedule, checked_dimension,
+    OrderInstance, ScheduleInstance, SelectorInstance, check_comparator, check_loss,
+    check_negatives, check_operator, check_order, check_sampler, check_schedule, check_selector,
+    checked_dimension,
 };
 use pbg_wasm::{LoadedPlugin, PluginInfo, PluginSlot};
 use serde::Serialize;
@@ -120,6 +121,15 @@ fn tried(plugin: &LoadedPlugin, parameters: &Value) -> Result<ContractReport> {
             Ok(check_negatives(|| -> NegativesInstance {
                 match plugin.clone().into_negatives(parameters) {
                     Ok(sampler) => Ok(Box::new(sampler)),
+                    Err(error) => Err(error.to_string()),
+                }
+            }))
+        }
+        PluginSlot::NegativeSelector => {
+            drop(plugin.clone().into_selector(parameters)?);
+            Ok(check_selector(|| -> SelectorInstance {
+                match plugin.clone().into_selector(parameters) {
+                    Ok(selector) => Ok(Box::new(selector)),
                     Err(error) => Err(error.to_string()),
                 }
             }))

@@ -45,6 +45,8 @@ enum KindArg {
     Sampler,
     /// Negative sampler: how likely each entity is among the negatives, as a distribution.
     Negatives,
+    /// Negative selector: the negatives of each chunk of edges, chosen by code while the model is trained.
+    NegativeSelector,
     /// Loss of a positive with its negatives, as a formula.
     Loss,
     /// Operator with which a relation transforms an embedding, as a formula.
@@ -76,6 +78,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         (KindArg::Loss, true) => World::ComputedLoss,
         (KindArg::Operator, false) => World::Operator,
         (KindArg::Negatives, false) => World::Negatives,
+        (KindArg::NegativeSelector, false) => World::NegativeSelector,
         (KindArg::Comparator, false) => World::Comparator,
         (KindArg::Schedule, false) => World::Schedule,
         (KindArg::Comparator, true) => {
@@ -90,8 +93,11 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
             let text = "--computed is for losses: negative samplers are always distributions";
             return Err(Failure::message(kind::FailureKind::Usage, text));
         }
-        (KindArg::Order | KindArg::Sampler | KindArg::Schedule, true) => {
-            let text = "--computed is for losses: orders, samplers and schedules are always code";
+        (
+            KindArg::Order | KindArg::Sampler | KindArg::NegativeSelector | KindArg::Schedule,
+            true,
+        ) => {
+            let text = "--computed is for losses: orders, samplers, selectors and schedules are always code";
             return Err(Failure::message(kind::FailureKind::Usage, text));
         }
     };
