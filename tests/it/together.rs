@@ -24,6 +24,7 @@ mod paused;
 mod refused;
 mod schedules;
 mod scripts;
+mod selectors;
 mod validating;
 
 /// Longest wait of a test, however busy the machine is.

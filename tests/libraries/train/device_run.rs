@@ -209,7 +209,7 @@ fn selected_negatives_are_those_of_the_cores() {
             let changes: Vec<_> = changes.into_iter().chain(device).collect();
             let config = dataset(folder, &changes);
             let strategies = Strategies {
-                negatives: Some(neighbors()),
+                negatives: Some(neighbors(false)),
                 ..standard(&config)
             };
             train_with(&config, strategies, place)
@@ -219,6 +219,27 @@ fn selected_negatives_are_those_of_the_cores() {
         compare(&found, &expected);
         let uniform = train(&dataset(uniform.path(), &changes), None);
         assert_ne!(uniform.losses, expected.losses);
+    }
+}
+
+#[test]
+fn scores_of_candidates_are_refused_on_a_device() {
+    // The check of a model needs libtorch.
+    pbg_torch::load_found();
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = dataset(folder.path(), &[("execution.device", "\"cuda:0\"")]);
+    let resolved = ResolvedConfig::new(config.clone()).expect("they fit");
+    for (scores, refused) in [(false, false), (true, true)] {
+        let strategies = Strategies {
+            negatives: Some(neighbors(scores)),
+            ..standard(&config)
+        };
+        let checked = pbg_train::check(&resolved, Some(&strategies));
+        let reason = checked.err().map(|error| error.to_string());
+        let named = reason.as_ref().is_some_and(|reason| {
+            reason.contains("neighbors") && reason.contains("execution.device = \"cpu\"")
+        });
+        assert_eq!((reason.is_some(), named), (refused, refused), "{reason:?}");
     }
 }
 

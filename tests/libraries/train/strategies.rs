@@ -50,23 +50,29 @@ pub(crate) fn id(name: &str) -> StrategyId {
     }
 }
 
-/// Negative selector that selects the entity behind each candidate.
-struct Neighbors(StrategyId);
+/// Negative selector that selects the entity behind each candidate, and may require scores, which it ignores.
+struct Neighbors {
+    id: StrategyId,
+    scores: bool,
+}
 
 impl NegativeSelector for Neighbors {
     fn id(&self) -> &StrategyId {
-        &self.0
+        &self.id
     }
 
     fn required(&self) -> SelectionRequirements {
         SelectionRequirements {
             candidates_per_negative: 1,
-            scores: false,
+            scores: self.scores,
         }
     }
 
     fn worker(&self) -> Box<dyn SelectionWorker> {
-        Box::new(Self(self.0.clone()))
+        Box::new(Self {
+            id: self.id.clone(),
+            scores: self.scores,
+        })
     }
 }
 
@@ -80,9 +86,10 @@ impl SelectionWorker for Neighbors {
     }
 }
 
-/// Returns a negative selector that needs no scores.
-pub(crate) fn neighbors() -> NegativeStrategy {
-    NegativeStrategy::Selection(Arc::new(Neighbors(id("neighbors"))))
+/// Returns a negative selector that requires scores or not.
+pub(crate) fn neighbors(scores: bool) -> NegativeStrategy {
+    let id = id("neighbors");
+    NegativeStrategy::Selection(Arc::new(Neighbors { id, scores }))
 }
 
 /// Returns the logistic loss with a weight for negatives, which `schedule` changes after the given number of batches.
