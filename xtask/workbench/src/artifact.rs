@@ -57,21 +57,33 @@ pub(crate) fn run(repo: &Repo, args: &OrdersArgs) -> Result<()> {
         record: args.record,
         verdicts: Verdicts::default(),
     };
+    let verdicts = folder.join("verdicts.txt");
     for (name, make) in orders::PARTS {
         if args.wants(name) {
             step::announce(&format!(
                 "{name} ({:.0} s so far)",
                 started.elapsed().as_secs_f64()
             ));
-            make(repo, &folder, &mut kept)?;
+            kept.part(name, |kept| make(repo, &folder, kept));
+            // After each part, so that they are there if the next one is interrupted.
+            fs::write(&verdicts, kept.verdicts.to_string())
+                .with_context(|| format!("cannot write {}", verdicts.display()))?;
         }
     }
     println!("\n{}", kept.verdicts);
     println!(
-        "{:.1} minutes; what was made is in {}",
+        "{:.1} minutes; what was made is in {}, the lines above in {}",
         started.elapsed().as_secs_f64() / 60.0,
-        folder.display()
+        folder.display(),
+        verdicts.display()
     );
+    let failed = kept.verdicts.failed();
+    if !failed.is_empty() {
+        bail!(
+            "not everything could be made: {}\nwhat to do: see the messages above; `--only` makes a part again",
+            failed.join(", ")
+        );
+    }
     if kept.verdicts.differing() > 0 && !args.record {
         bail!(
             "what was made differs from what is kept\nwhat to do: look at the differences above; `--record` keeps what was made"

@@ -1,13 +1,19 @@
 //! Commands of `pbg-host`, and what they print.
 
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use xtask::repo::Repo;
-use xtask::step;
+
+/// Longest time that a command may take. The whole study takes 30 minutes on two cores.
+const LONGEST: Duration = Duration::from_secs(15 * 60);
 
 /// Returns the program with the words of `arguments`.
 pub(super) fn pbg_host(repo: &Repo, arguments: &str) -> Command {
@@ -18,8 +24,55 @@ pub(super) fn pbg_host(repo: &Repo, arguments: &str) -> Command {
 }
 
 /// Runs the program and returns what it prints.
+///
+/// # Errors
+/// When it fails, or takes longer than [`LONGEST`]; it is then ended.
 pub(super) fn printed(command: &mut Command) -> Result<String> {
-    step::output(command, "see the message above")
+    printed_within(command, LONGEST)
+}
+
+fn printed_within(command: &mut Command, longest: Duration) -> Result<String> {
+    let arguments: Vec<_> = command
+        .get_args()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let shown = format!("pbg-host {}", arguments.join(" "));
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut child = piped
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    let said = child.stdout.take().map(read_aside);
+    let told = child.stderr.take().map(read_aside);
+    let (said, told) = said.zip(told).context("a pipe is missing")?;
+    // The pipe ends when the program does.
+    let Ok(said) = said.recv_timeout(longest) else {
+        let _gone = child.kill();
+        child.wait()?;
+        bail!(
+            "`{shown}` took longer than {} minutes and was ended\nwhat to do: run it alone; on a busy machine, make the \
+             parts one by one with `--only`",
+            longest.as_secs().div_ceil(60)
+        );
+    };
+    let status = child.wait()?;
+    if !status.success() {
+        let told = told.recv().unwrap_or_default();
+        bail!("`{shown}` failed ({status})\n{}", told.trim());
+    }
+    Ok(said)
+}
+
+/// Reads a pipe to its end on a thread.
+fn read_aside(mut pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (sent, received) = mpsc::channel();
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _partial = pipe.read_to_end(&mut bytes);
+        // Nobody waits for it any more if the program took too long.
+        let _unheard = sent.send(String::from_utf8_lossy(&bytes).into_owned());
+    });
+    received
 }
 
 /// Orders of one case of a comparison.
@@ -77,5 +130,25 @@ impl ComparedCase {
         let seeds = order["seeds"].as_array()?;
         let figures: Vec<f64> = seeds.iter().map(figure).collect::<Option<_>>()?;
         (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_takes_too_long_is_ended() {
+        let mut quick = Command::new("echo");
+        assert_eq!(
+            printed_within(quick.arg("here"), LONGEST).unwrap(),
+            "here\n"
+        );
+        let mut wrong = Command::new("ls");
+        let error = printed_within(wrong.arg("/no/such/file"), LONGEST).unwrap_err();
+        assert!(error.to_string().contains("/no/such/file"), "{error}");
+        let mut endless = Command::new("sleep");
+        let error = printed_within(endless.arg("600"), Duration::from_millis(50)).unwrap_err();
+        assert!(error.to_string().contains("took longer"), "{error}");
     }
 }

@@ -22,12 +22,18 @@ pub(super) struct KeptResults {
 pub(super) struct Verdicts {
     lines: Vec<String>,
     differing: usize,
+    failed: Vec<String>,
 }
 
 impl Verdicts {
     /// Returns the number of tables and files that differ by more than their tolerance.
     pub(super) fn differing(&self) -> usize {
         self.differing
+    }
+
+    /// Returns the names of the parts that could not be made.
+    pub(super) fn failed(&self) -> &[String] {
+        &self.failed
     }
 
     fn add(&mut self, what: &str, cells: &str, differences: &[String], differs: bool) {
@@ -52,6 +58,21 @@ impl fmt::Display for Verdicts {
 }
 
 impl KeptResults {
+    /// Makes a part. If it fails, the verdicts about what came before stay, and the other parts can be made.
+    pub(super) fn part(&mut self, name: &str, make: impl FnOnce(&mut Self) -> Result<()>) {
+        if let Err(error) = make(self) {
+            let verdicts = &mut self.verdicts;
+            verdicts.failed.push(name.to_owned());
+            verdicts.lines.push(format!("{name}: FAILED"));
+            let causes = error.chain().map(ToString::to_string);
+            let lines: Vec<String> = causes
+                .flat_map(|cause| lines(&cause))
+                .map(|line| format!("    {line}"))
+                .collect();
+            verdicts.lines.extend(lines);
+        }
+    }
+
     /// Compares a table with the one of a page that has the same header, or replaces that one.
     pub(super) fn table(
         &mut self,
@@ -190,6 +211,33 @@ mod tests {
             shown.contains("only kept: b optimal") && shown.contains("only made: c optimal"),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn a_part_that_fails_takes_no_verdicts_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("plans"), "a\n").unwrap();
+        let mut kept = KeptResults {
+            root: folder.path().to_owned(),
+            record: false,
+            verdicts: Verdicts::default(),
+        };
+        kept.part("first", |kept| {
+            kept.file("plans", "b\n", &lines)?;
+            anyhow::bail!("the disk is full")
+        });
+        kept.part("second", |kept| kept.file("plans", "a\n", &lines));
+        assert_eq!(kept.verdicts.failed(), ["first"]);
+        let shown = kept.verdicts.to_string();
+        for line in [
+            "plans: 1 parts, DIFFERS",
+            "only made: b",
+            "first: FAILED",
+            "the disk is full",
+            "plans: 1 parts, the same",
+        ] {
+            assert!(shown.contains(line), "{line}: {shown}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
 use xtask::repo::Repo;
@@ -108,7 +108,11 @@ fn costs(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
     Ok(())
 }
 
-/// Makes the figures of the table of records again, which `optimal` may undercut. What the literature states, and remarks, are taken from the page.
+/// Most partitions of a record. Plans of larger grids take gigabytes, and the page is a text that anyone may edit.
+const RECORD_PARTITIONS: u32 = 1024;
+
+/// Makes the figures of the table of records again. What the literature states is taken from the page, and so is the origin
+/// of a record that is the same.
 fn records(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
     let head = ["p", "c", "lower bound", "beta", "before", "`optimal`", ""];
     let page = fs::read_to_string(repo.root.join(ORDERS_PAGE)).context("cannot read the page")?;
@@ -116,22 +120,45 @@ fn records(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
         .kept_in(&page)
         .context("the page has no table of records")?;
     for row in &mut table.rows {
-        let [p, c, bound, beta, _, optimal, ..] = row.as_mut_slice() else {
-            continue;
+        let [p, c, bound, beta, before, optimal, remark, ..] = row.as_mut_slice() else {
+            bail!("the table of records has a row of {} cells", row.len());
         };
+        let partitions: u32 = p.parse().context("partitions are no number")?;
+        ensure!(
+            partitions <= RECORD_PARTITIONS,
+            "a record of {partitions} partitions is not made again, since plans of more than {RECORD_PARTITIONS} take \
+             gigabytes of memory"
+        );
         let arguments = with_orders(&format!("-p {p} -c {c}"), &["beta", "optimal"]);
         let case = compared(repo, folder, &arguments)?;
         *bound = case.lower_bound()?.to_string();
         *beta = format!("{:.0}", case.mean("beta", "swaps")?);
-        let (record, origin) = optimal.split_once(' ').unwrap_or((optimal.as_str(), ""));
-        let record: f64 = record.parse().context("a record is no number")?;
         let found = case.mean("optimal", "swaps")?;
-        // With some seeds, a plan of another order is a better beginning than the composition.
-        if found > record {
-            *optimal = format!("{found:.0} {origin}").trim_end().to_owned();
-        }
+        let record = record_cells(optimal, before, found, case.lower_bound()?)?;
+        (*optimal, *remark) = record;
     }
     kept.table(ORDERS_PAGE, &table, &exact)
+}
+
+/// Returns the cells of a record and of the remark about it, for `found` swaps. A record that is undercut has another
+/// origin than the kept one: the search of the plugin itself.
+fn record_cells(
+    kept: &str,
+    before: &str,
+    found: f64,
+    lower_bound: u64,
+) -> Result<(String, String)> {
+    let (record, origin) = kept.split_once(' ').unwrap_or((kept, ""));
+    let record: f64 = record.parse().context("a record is no number")?;
+    let origin = if found < record { "(search)" } else { origin };
+    let is_new = before.parse().is_ok_and(|before: f64| found < before) || before == "-";
+    let remarks = [
+        is_new.then_some("**new**"),
+        (found <= lower_bound as f64).then_some("least possible"),
+    ];
+    let remarks: Vec<&str> = remarks.into_iter().flatten().collect();
+    let cell = format!("{found:.0} {origin}");
+    Ok((cell.trim_end().to_owned(), remarks.join(", ")))
 }
 
 /// Figure of a comparison by its key, and the function that formats its mean.
@@ -410,4 +437,21 @@ fn study(repo: &Repo, folder: &Path, kept: &mut KeptResults) -> Result<()> {
     let made = fs::read_to_string(folder.join("study-figures/mrr.svg"));
     let made = made.context("a figure is missing")?;
     kept.file("examples/order-study/mrr.svg", &made, &labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_undercut_differs_from_the_kept_one() {
+        let cells = |found| record_cells("25 (certificate)", "-", found, 24).unwrap();
+        let told = |cell: &str, remark: &str| (cell.to_owned(), remark.to_owned());
+        assert_eq!(cells(25.0), told("25 (certificate)", "**new**"));
+        assert_eq!(cells(26.0), told("26 (certificate)", "**new**"));
+        assert_eq!(cells(24.0), told("24 (search)", "**new**, least possible"));
+        let known = record_cells("6 (composed)", "6", 6.0, 5).unwrap();
+        assert_eq!(known, told("6 (composed)", ""));
+        assert!(record_cells("many", "-", 1.0, 1).is_err());
+    }
 }
