@@ -25,6 +25,7 @@ mod indexes;
 mod ledgers;
 mod losses;
 mod partition_servers;
+mod registries;
 mod replays;
 mod servers;
 

@@ -39,7 +39,11 @@ impl RegistryClient {
         Self::with_times(reference, credentials, RequestTimes::USUAL)
     }
 
-    pub(crate) fn with_times(
+    /// Creates a client as [`RegistryClient::new`] does, whose requests take no longer than `times`.
+    ///
+    /// # Errors
+    /// As for [`RegistryClient::new`].
+    pub fn with_times(
         reference: RegistryReference,
         credentials: RegistryCredentials,
         times: RequestTimes,

@@ -99,6 +99,15 @@ impl RegistryCredentials {
         })
     }
 
+    /// Creates credentials of a user and a password.
+    #[must_use]
+    pub fn of_password(user: &str, password: &str) -> Self {
+        Self::of_user(UserPassword {
+            user: user.to_owned(),
+            password: password.to_owned(),
+        })
+    }
+
     /// Creates credentials of this user.
     pub(crate) fn of_user(found: UserPassword) -> Self {
         let advice = "check user and password, and the rights of this account".to_owned();

@@ -51,20 +51,20 @@ const ERROR_CODES: [&str; 14] = [
 
 /// How long requests may take, and how often they are repeated.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RequestTimes {
+pub struct RequestTimes {
     /// Until there is a connection.
-    pub(crate) connect: Duration,
+    pub connect: Duration,
     /// Until an answer begins or goes on.
-    pub(crate) stall: Duration,
+    pub stall: Duration,
     /// For a whole content, sent or received.
-    pub(crate) transfer: Duration,
+    pub transfer: Duration,
     /// Before each repetition.
-    pub(crate) pauses: &'static [Duration],
+    pub pauses: &'static [Duration],
 }
 
 impl RequestTimes {
     /// Times for registries in a network.
-    pub(crate) const USUAL: Self = Self {
+    pub const USUAL: Self = Self {
         connect: Duration::from_secs(10),
         stall: Duration::from_secs(60),
         transfer: Duration::from_secs(600),

@@ -35,6 +35,7 @@ pub use client::RegistryClient;
 pub use credentials::RegistryCredentials;
 pub use digest::ContentDigest;
 pub use error::{RegistryError, RegistryErrorKind};
+pub use exchange::RequestTimes;
 pub use manifest::ComponentDescription;
 pub use pull::{PulledComponent, TagState};
 pub use push::PushedComponent;
