@@ -1,5 +1,6 @@
 //! Tables on disk: partitions of the checkpoint or of `init_path`, or random initial ones.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
@@ -9,6 +10,7 @@ use pbg_core::lock::lock;
 use pbg_core::model::Optimizer;
 use pbg_core::seed;
 use pbg_kernels::device::OpenDevice;
+use pbg_model::commit;
 use pbg_model::compatibility::{OpenPurpose, check_compatibility};
 use pbg_model::error::RunError;
 use pbg_model::layout::{Layout, TableKey, TypeLayout};
@@ -17,6 +19,7 @@ use pbg_model::resolved::ResolvedConfig;
 use pbg_model::rounding::{Point, Roundings};
 use pbg_model::tables;
 use pbg_model::trained::UntrainedNames;
+use pbg_rows::params::Params;
 use pbg_rows::table::{FeatureBags, Table};
 use rand_distr::{Distribution, StandardNormal};
 
@@ -46,6 +49,9 @@ pub struct InitialTables {
     pub checkpoint: Option<ReadCheckpoint>,
     /// Vectors from files.
     pub own: OwnVectors,
+    /// Global embeddings of the checkpoint of `init_path` that the rows of a type have taken in, by type. Vectors from a
+    /// file are whole embeddings, so the type starts with a global embedding of zero.
+    taken_in: BTreeMap<usize, Vec<f32>>,
     /// Rows of the dataset that the checkpoint lacks.
     new: NewRows,
     /// Rows and relations of the dataset that the checkpoint lacks; they are initialized at random.
@@ -64,7 +70,7 @@ impl InitialTables {
     /// When the checkpoint of `init_path` or a file of vectors cannot be read or does not fit.
     pub fn new(resolved: &ResolvedConfig, begins: bool) -> Result<Self, RunError> {
         let config = resolved.config();
-        let (mut checkpoint, mut new, mut missing) = Default::default();
+        let (mut checkpoint, mut new, mut missing, mut taken_in) = Default::default();
         let own = match begins {
             true => OwnVectors::open(resolved)?,
             false => OwnVectors::default(),
@@ -78,17 +84,36 @@ impl InitialTables {
                 missing = UntrainedNames::of(earlier, &resolved.ids()?);
             }
             require_conversion(resolved, opened.run().optimizer)?;
+            taken_in = global_embeddings(&opened.model()?, &own, &resolved.blueprint().layout);
             checkpoint = Some(opened);
         }
         Ok(Self {
             checkpoint,
             own,
+            taken_in,
             new,
             missing,
             scale: config.init_scale,
             seed: config.seed,
             roundings: Roundings::new(config),
         })
+    }
+
+    /// Reads the initial parameters from the checkpoint of `init_path`, if there is one.
+    ///
+    /// # Errors
+    /// When the checkpoint cannot be read, or does not fit the model.
+    pub fn read_params(&self, layout: &Layout, params: &mut Params) -> Result<(), RunError> {
+        let Some(init) = &self.checkpoint else {
+            return Ok(());
+        };
+        let mut tensors = init.model()?;
+        for &type_index in self.taken_in.keys() {
+            // With the accumulators of the tensor.
+            let name = global_embedding(&layout.types[type_index]);
+            tensors.retain(|tensor| !tensor.name.starts_with(&name));
+        }
+        commit::read_model(tensors, params)
     }
 
     /// Returns the initial state of a partition, which depends only on the seed, the type and the partition.
@@ -121,6 +146,11 @@ impl InitialTables {
         {
             self.new.append((type_index, partition), &mut data);
             data.convert(layout.optimizer);
+            if let Some(global) = self.taken_in.get(&type_index) {
+                for row in data.embeddings.chunks_exact_mut(data.dim) {
+                    row.iter_mut().zip(global).for_each(|(x, g)| *x += g);
+                }
+            }
             return Ok(data);
         }
         let at = [type_index as u64, u64::from(partition)];
@@ -133,6 +163,27 @@ impl InitialTables {
         data.state.resize(data.rows * width, 0.0);
         Ok(data)
     }
+}
+
+/// Returns the name of the parameter with the global embedding of a type.
+fn global_embedding(layout: &TypeLayout) -> String {
+    format!("entities/{}/global_embedding", layout.name)
+}
+
+/// Returns the global embeddings among `tensors` of the types that have vectors of their own.
+fn global_embeddings(
+    tensors: &[Tensor],
+    own: &OwnVectors,
+    layout: &Layout,
+) -> BTreeMap<usize, Vec<f32>> {
+    let of_type = |type_index: usize| {
+        let layout = &layout.types[type_index];
+        let name = global_embedding(layout);
+        let tensor = tensors.iter().find(|tensor| tensor.name == name)?;
+        let fits = tensor.values.len() == layout.dimension;
+        fits.then(|| (type_index, tensor.values.clone()))
+    };
+    own.types().filter_map(of_type).collect()
 }
 
 /// Tables of a run, stored in its checkpoint.

@@ -67,6 +67,11 @@ impl OwnVectors {
         Ok(Self { types })
     }
 
+    /// Returns the indices of the types that have vectors.
+    pub(crate) fn types(&self) -> impl Iterator<Item = usize> + '_ {
+        self.types.keys().copied()
+    }
+
     /// Returns an event for each type, which says how many rows start from a vector.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {

@@ -119,6 +119,14 @@ impl Studio {
         found
     }
 
+    /// Returns the global embedding of a type.
+    fn global(&self, entity_type: &str) -> Vec<f32> {
+        let checkpoint = ReadCheckpoint::open(&self.path("model")).unwrap();
+        let name = format!("entities/{entity_type}/global_embedding");
+        let mut tensors = checkpoint.model().unwrap().into_iter();
+        tensors.find(|tensor| tensor.name == name).unwrap().values
+    }
+
     /// Writes vectors as npy, with their names beside them, and configures them for films.
     fn give(&mut self, vectors: &[(String, Vec<f32>)]) {
         let names: String = vectors
@@ -338,23 +346,43 @@ fn wrong_vectors_are_refused_before_anything_is_written() {
     studio.refuses(&["films.npy"]);
 }
 
+/// Vectors are whole embeddings: the global embedding of the earlier model, which is added to all rows of a type, does not
+/// move them, and the other rows stay where they were with it.
 #[test]
 fn vectors_replace_those_of_an_earlier_model() {
     let mut studio = Studio::new();
     studio.train().unwrap();
-    let earlier = studio.trained("film");
+    let (earlier, global) = (studio.trained("film"), studio.global("film"));
+    let people = (studio.trained("person"), studio.global("person"));
+    assert!(global.iter().any(|x| *x != 0.0), "{global:?}");
     fs::rename(studio.path("model"), studio.path("earlier")).unwrap();
     let from = studio.path("earlier");
     studio.set("init_path", from.to_str().unwrap());
     studio.set("num_epochs", "0");
     studio.give(&films([5, 6, 7]));
-    studio.train().unwrap();
-    for (name, row) in studio.trained("film") {
-        match name.as_str() {
-            "film5" | "film6" | "film7" => assert_eq!(row, vector(name[4..].parse().unwrap())),
-            _ => assert_eq!(row, earlier[&name], "{name}"),
+    for frozen in ["false", "true"] {
+        studio.set("entities.film.frozen", frozen);
+        studio.train().unwrap();
+        assert_eq!(studio.global("film"), [0.0; DIMENSION]);
+        for (name, row) in studio.trained("film") {
+            match name.as_str() {
+                "film5" | "film6" | "film7" => assert_eq!(row, vector(name[4..].parse().unwrap())),
+                _ => {
+                    let placed = earlier[&name].iter().zip(&global).map(|(x, g)| x + g);
+                    assert_eq!(row, placed.collect::<Vec<_>>(), "{name}");
+                }
+            }
         }
+        // A type without vectors is as it was.
+        assert_eq!((studio.trained("person"), studio.global("person")), people);
+        fs::remove_dir_all(studio.path("model")).unwrap();
     }
+    // Trained on, a frozen type stays where its vectors are, whatever happens to others.
+    studio.set("num_epochs", "2");
+    studio.train().unwrap();
+    assert_eq!(studio.trained("film")["film5"], vector(5));
+    assert_eq!(studio.global("film"), [0.0; DIMENSION]);
+    assert_ne!(studio.trained("person"), people.0);
 }
 
 proptest! {

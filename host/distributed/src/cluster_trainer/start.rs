@@ -133,12 +133,11 @@ impl<'a> ClusterTrainer<'a> {
         let newest = files.newest()?;
         let lacks_files = record.work().partitions.iter().any(|p| p.files.is_empty());
         let initial = InitialTables::new(resolved, newest.is_none() || lacks_files)?;
-        match (&newest, &initial.checkpoint) {
-            (Some(manifest), _) => commit::read_model(files.read_model(manifest)?, params)?,
-            (None, Some(init)) => commit::read_model(init.model()?, params)?,
-            (None, None) => {}
-        }
         let blueprint = resolved.blueprint();
+        match &newest {
+            Some(manifest) => commit::read_model(files.read_model(manifest)?, params)?,
+            None => initial.read_params(&blueprint.layout, params)?,
+        }
         let new_rows = match &newest {
             Some(manifest) => growth::new_rows(resolved, manifest)?,
             None => Default::default(),

@@ -13,7 +13,7 @@ use pbg_model::error::{CheckpointMismatch, RunError};
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state::RunState;
 use pbg_model::trained::UntrainedNames;
-use pbg_model::{commit, memory, process_io};
+use pbg_model::{memory, process_io};
 use pbg_rows::params::Params;
 
 use crate::bucket_trainer::{BucketTrainer, MachineParts};
@@ -53,9 +53,7 @@ impl<'a> SingleTrainer<'a> {
         let checkpoint = Checkpoint::open(Path::new(&config.checkpoint_path))?;
         let initial = InitialTables::new(resolved, checkpoint.run().is_none())?;
         let mut params = Params::new(&blueprint.spec, config.seed);
-        if let Some(init) = &initial.checkpoint {
-            commit::read_model(init.model()?, &mut params)?;
-        }
+        initial.read_params(&blueprint.layout, &mut params)?;
         let commits = CommitMetadata::new(resolved, &strategies, allowed)?;
         let StartingPoint {
             mut state,
