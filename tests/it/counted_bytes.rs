@@ -68,6 +68,83 @@ fn bytes_mean_the_same_everywhere() {
     }
 }
 
+/// Every partition that left the buffer was written by some process, whichever of them was stopped or killed.
+#[test]
+fn an_epoch_counts_the_bytes_of_all_processes_that_trained_it() {
+    for signal in ["INT", "KILL"] {
+        let place = Workplace::with_dataset(CONFIG);
+        // Commits after every bucket, so that a killed process leaves most of its work.
+        let study = format!(
+            "orders train pbg.toml --order random {WIDE} --set checkpoint_interval=0 --json s.json"
+        );
+        let slow = format!("{study} --io-limit 2,2");
+        let metrics = "model-study/random/seed-7/checkpoint/metrics.jsonl";
+        let trained = || match place.path(metrics).exists() {
+            true => place.read(metrics).matches("bucket_finished").count(),
+            false => 0,
+        };
+        let mut first = place.start(slow.split_whitespace());
+        assert!(first.wait_until(|| trained() >= 6), "{}", first.stderr());
+        match signal {
+            "INT" => {
+                first.signal("INT");
+                assert_eq!(first.finish().code(), Some(130));
+            }
+            _ => first.kill(),
+        }
+        assert!(trained() < 9, "the epoch is over");
+        let manifest = json(&place, "model-study/random/seed-7/checkpoint/manifest.json");
+        let before = manifest["run"]["state"]["epoch"]["disk"].clone();
+        run(&place, &slow);
+        let epoch = json(&place, "s.json")["orders"][0]["runs"][0]["epochs"][0].clone();
+        let written = |disk: &Value| number(&disk["evicted"]) + number(&disk["committed"]);
+        let left = number(&epoch["bytes_written"]);
+        let all = written(&epoch["disk"]);
+        assert!(
+            all >= left,
+            "{signal}: {all} of {left} were written: {epoch}"
+        );
+        // Both processes have written partitions.
+        let began = written(&before);
+        assert!(began > 0 && all > began, "{signal}: {began} of {all}");
+        // So says the file with the events of the run, which a single run has too.
+        let kept = place.read("model-study/random/seed-7/metrics.jsonl");
+        let mut events = kept
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let told = events
+            .find(|event| event["event"] == "epoch_finished")
+            .unwrap()["disk"]
+            .clone();
+        assert!(
+            written(&told) > began && written(&told) < all,
+            "{signal}: {told}"
+        );
+        if cfg!(target_os = "linux") {
+            let process = number(&told["process"]["written"]);
+            assert!(process > left / 2, "{signal}: {process} of {left}");
+        }
+    }
+}
+
+/// A disk that the configuration limits is one that the option limits, also in one direction.
+#[test]
+fn keys_limit_a_disk_as_the_option_does() {
+    let place = Workplace::with_dataset(CONFIG);
+    let keys = "--set execution.write_mbps=4 --json s.json --html s.html";
+    let study = format!("orders train pbg.toml --order random {WIDE} {keys}");
+    let printed = place.run(study.split_whitespace()).succeeds().stdout;
+    let epoch = json(&place, "s.json")["orders"][0]["runs"][0]["epochs"][0].clone();
+    let predicted = epoch["predicted_stall_seconds"].as_f64();
+    assert!(
+        predicted.is_some_and(|seconds| seconds > 0.0),
+        "{printed}\n{epoch}"
+    );
+    assert!(place.read("s.html").contains("writes 4 MB/s"));
+    // Nothing is committed before the end, which the prediction would not know.
+    assert_eq!(epoch["disk"]["evicted"], epoch["bytes_written"]);
+}
+
 #[test]
 fn a_limited_disk_stalls_at_least_as_predicted() {
     let place = Workplace::with_dataset(CONFIG);

@@ -199,8 +199,9 @@ pub enum Event {
         calls: CallSeconds,
         /// Partition I/O of the epoch.
         io: PartitionIo,
-        /// Bytes written and read in fact since the previous epoch or the start of this process, in a run of a single
-        /// trainer. The commit at the end of the epoch counts in the next one.
+        /// Bytes written and read in fact since the previous epoch, in a run of a single trainer. The commit at the end of
+        /// the epoch counts in the next one of the same process. Of a process that was stopped within the epoch, what its
+        /// last commit knew counts: tables up to and with that commit, and system calls until it began.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disk: Option<DiskIo>,
         /// Peak resident memory of the process so far in bytes, if the system reports it.
@@ -416,6 +417,9 @@ pub struct Resumed {
     /// Number of edges already trained in the bucket that continues.
     #[serde(default)]
     pub edges: u64,
+    /// Bytes that earlier processes wrote and read in fact in the epoch that continues, in a run of a single trainer.
+    #[serde(default)]
+    pub disk: DiskIo,
     /// Version number of the checkpoint.
     pub version: u64,
 }

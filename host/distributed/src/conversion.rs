@@ -97,6 +97,8 @@ pub(super) fn work_of(
         stats,
         eval_before,
         io,
+        // Trainers together have no such figures.
+        disk: _,
         seconds,
         calls,
     } = state.epoch;
@@ -157,6 +159,7 @@ pub(super) fn state_of(record: &LedgerRecord, layout: &Layout) -> RunState {
             stats: train,
             eval_before,
             io,
+            disk: Default::default(),
             seconds,
             calls,
         },

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pbg_core::event::{DiskIo, Event, PartitionIo, ProcessIo, TrainStats};
+use pbg_core::event::{DiskIo, Event, PartitionIo, TrainStats};
 use serde::{Deserialize, Serialize};
 
 /// Results of training with several orders.
@@ -192,30 +192,13 @@ impl SeedRun {
         }
         point.bytes_read += io.bytes_read;
         point.bytes_written += io.bytes_written;
-        point.disk = sum(&point.disk, &measured.disk);
+        point.disk.add(&measured.disk);
         point.loss = stats.mean_loss();
         point.loads = io.loads;
         (point.mrr, point.hits_at_10) = (measured.mrr, measured.hits_at_10);
         self.epochs.push(point);
         true
     }
-}
-
-/// Returns the sum of what was written and read in fact. What one of them lacks is taken as 0.
-fn sum(a: &DiskIo, b: &DiskIo) -> DiskIo {
-    let mut sum = *a;
-    sum.stored.evicted += b.stored.evicted;
-    sum.stored.committed += b.stored.committed;
-    if let Some(b) = b.process {
-        let a = sum.process.unwrap_or_default();
-        sum.process = Some(ProcessIo {
-            read: a.read + b.read,
-            written: a.written + b.written,
-            device_read: a.device_read + b.device_read,
-            device_written: a.device_written + b.device_written,
-        });
-    }
-    sum
 }
 
 /// Describes how values differ from those that `known` has.

@@ -1,7 +1,7 @@
 //! State of a run that a checkpoint stores in addition to its tensors, and the check before a run resumes from it.
 
 use pbg_config::Config;
-use pbg_core::event::{CallSeconds, PartitionIo, RankStats, TrainStats};
+use pbg_core::event::{CallSeconds, DiskIo, PartitionIo, RankStats, TrainStats};
 use pbg_core::graph::{Side, SidePartition};
 use pbg_core::loss::LossState;
 use pbg_core::plateau::ValidationState;
@@ -71,6 +71,10 @@ pub struct EpochSums {
     pub eval_before: RankStats,
     /// Partitions read and written.
     pub io: PartitionIo,
+    /// Bytes written and read in fact until the commit began, and the tables that it writes; empty in runs of several
+    /// trainers.
+    #[serde(default)]
+    pub disk: DiskIo,
     /// Seconds of training.
     pub seconds: f64,
     /// Seconds in calls of plugins.

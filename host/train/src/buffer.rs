@@ -306,6 +306,20 @@ impl<S: TableStore> PartitionBuffer<S> {
         tables.map(|(_, table)| Arc::clone(table)).collect()
     }
 
+    /// Returns the bytes of the tables that a commit would write now.
+    pub(crate) fn uncommitted_bytes(&self) -> u64 {
+        let slots = self.slots.iter().chain([&self.fixed]);
+        let tables = slots
+            .filter(|slot| slot.unsaved)
+            .flat_map(|slot| &slot.tables);
+        tables.map(|(key, _)| self.stored_bytes(*key)).sum()
+    }
+
+    /// Returns the bytes of a table on disk.
+    fn stored_bytes(&self, (entity_type, partition): TableKey) -> u64 {
+        self.layout.types[entity_type].stored_bytes(partition)
+    }
+
     /// Begins a commit of `cut` with everything trained so far, after waiting for an earlier commit. Training may go
     /// on: the storage thread writes the tables as they are now.
     ///
@@ -320,10 +334,9 @@ impl<S: TableStore> PartitionBuffer<S> {
                 slot.unsaved = false;
             }
         }
-        for ((entity_type, partition), table) in &tables {
+        for (key, table) in &tables {
             self.store.download(table)?;
-            let layout = &self.layout.types[*entity_type];
-            self.stored.committed += layout.stored_bytes(*partition);
+            self.stored.committed += self.stored_bytes(*key);
         }
         self.copies.begin();
         self.transfers.commit(cut, tables);

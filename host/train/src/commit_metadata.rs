@@ -2,7 +2,7 @@
 
 use pbg_checkpoint::Checkpoint;
 use pbg_checkpoint::manifest::RunInfo;
-use pbg_core::event::Resumed;
+use pbg_core::event::{DiskIo, Resumed};
 use pbg_model::commit;
 use pbg_model::compatibility::{self, AcceptedDifferences, AllowedChanges, OpenPurpose};
 use pbg_model::error::{CheckpointMismatch, RunError};
@@ -63,9 +63,11 @@ impl CommitMetadata {
             pass: state.schedule.pass(),
             done: state.schedule.done() as u64,
             edges: 0,
+            disk: DiskIo::default(),
             version: checkpoint.version(),
         };
         reset_changed(&mut state, &admitted);
+        resumed.disk = state.epoch.disk;
         if let Some(within) = &state.within {
             resumed.edges = within.sums.stats.count;
         }

@@ -50,6 +50,8 @@ pub(crate) struct SingleTrainer<'a> {
     /// Bytes written and read in fact when the process began the run, and at the last report of an epoch.
     disk_at_start: DiskIo,
     disk_reported: DiskIo,
+    /// Bytes that earlier processes wrote and read in fact in the epoch with which the run resumed; empty after its end.
+    disk_before: DiskIo,
     started: Instant,
 }
 
@@ -95,6 +97,13 @@ impl SingleTrainer<'_> {
             stored: self.machine.pipeline.buffer.stored(),
             process: process_io::so_far(),
         }
+    }
+
+    /// Returns the bytes written and read in fact in the current epoch so far.
+    fn disk_of_epoch(&self) -> DiskIo {
+        let mut disk = self.disk().since(&self.disk_reported);
+        disk.add(&self.disk_before);
+        disk
     }
 
     fn is_over(&self) -> bool {

@@ -334,6 +334,7 @@ mod tests {
             pass,
             done: 2,
             edges: 50,
+            disk: Default::default(),
             version: 7,
         });
         let event = Event::RunStarted {

@@ -172,6 +172,12 @@ impl StoredBytes {
             committed: self.committed.saturating_sub(earlier.committed),
         }
     }
+
+    /// Adds more bytes.
+    pub fn add(&mut self, other: &Self) {
+        self.evicted = self.evicted.saturating_add(other.evicted);
+        self.committed = self.committed.saturating_add(other.committed);
+    }
 }
 
 /// Bytes that this process has read and written, as the system counts them: partitions, edges, parameters, metrics and
@@ -199,6 +205,14 @@ impl ProcessIo {
             device_written: self.device_written.saturating_sub(earlier.device_written),
         }
     }
+
+    /// Adds more bytes.
+    pub fn add(&mut self, other: &Self) {
+        self.read = self.read.saturating_add(other.read);
+        self.written = self.written.saturating_add(other.written);
+        self.device_read = self.device_read.saturating_add(other.device_read);
+        self.device_written = self.device_written.saturating_add(other.device_written);
+    }
 }
 
 /// Bytes that were written and read in fact. Unlike [`PartitionIo`], they depend on commits, interruptions and the page
@@ -221,6 +235,14 @@ impl DiskIo {
         Self {
             stored: self.stored.since(&earlier.stored),
             process: process.map(|(now, earlier)| now.since(&earlier)),
+        }
+    }
+
+    /// Adds what else was written and read. What one of them lacks is taken as 0.
+    pub fn add(&mut self, other: &Self) {
+        self.stored.add(&other.stored);
+        if let Some(process) = &other.process {
+            self.process.get_or_insert_default().add(process);
         }
     }
 }

@@ -232,6 +232,7 @@ impl<'a> ClusterTrainer<'a> {
                 pass: work.pass,
                 done,
                 edges: 0,
+                disk: Default::default(),
                 version,
             }),
         }

@@ -179,7 +179,7 @@ fn counted_bytes(study: &Study) -> Option<StatisticsTable> {
         caption: "Totals of all epochs, mean over the seeds. Read and written: partitions that entered the buffer, and trained ones \
                   that left it, as the plans say. Evictions: of the latter, what no commit had written yet. Commits: what commits wrote. \
                   Process: everything that system calls of training read and wrote, also edges and partitions that are read again \
-                  when an epoch begins. Disk: bytes that the system fetched from the device, and bytes that it was asked to write there."
+                  when an epoch begins; of a process that was stopped, until its last commit. Disk: bytes that the system fetched from the device, and bytes that it was asked to write there."
             .to_owned(),
     })
 }

@@ -20,6 +20,7 @@ impl SingleTrainer<'_> {
         if !self.schedule.epoch_is_done(self.machine.extent)
             && self.pace.due(self.machine.pipeline.buffer.committing())
         {
+            self.keep_bytes_of_epoch();
             self.begin_commit(CommitReason::Due)?;
         }
         Ok(())
@@ -59,8 +60,17 @@ impl SingleTrainer<'_> {
 
     /// Commits everything trained so far and waits until it is on disk.
     pub(super) fn commit(&mut self) -> Result<u64, RunError> {
+        self.keep_bytes_of_epoch();
         self.begin_commit(CommitReason::End)?;
         self.finish_commit()
+    }
+
+    /// Makes the bytes of the current epoch a part of the next commit, so that a run that resumes from it continues to
+    /// count. The tables of the commit are included.
+    fn keep_bytes_of_epoch(&mut self) {
+        let mut disk = self.disk_of_epoch();
+        disk.stored.committed += self.machine.pipeline.buffer.uncommitted_bytes();
+        self.state.epoch.disk = disk;
     }
 
     fn report_commit(&mut self, committed: CommittedVersion) -> Result<(), RunError> {

@@ -76,6 +76,7 @@ impl<'a> SingleTrainer<'a> {
         let tables = DiskTables::new(resolved, checkpoint, initial, place.clone())?;
         let workers = resolved.settings().workers;
         let pace = CommitPacer::new(config.checkpoint_interval, workers);
+        let disk_before = state.epoch.disk;
         let mut schedule = std::mem::take(&mut state.schedule);
         // Buckets that were held when the run stopped are to be acquired again.
         schedule.release_all();
@@ -107,6 +108,7 @@ impl<'a> SingleTrainer<'a> {
             totals: Default::default(),
             disk_at_start,
             disk_reported: disk_at_start,
+            disk_before,
             started: pbg_clock::now(),
         })
     }

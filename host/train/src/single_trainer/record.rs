@@ -1,6 +1,6 @@
 //! The records of a single trainer's run: events, sums of an epoch, and preserved copies of checkpoints.
 
-use pbg_core::event::Event;
+use pbg_core::event::{DiskIo, Event};
 use pbg_core::schedule::LeasedBucket;
 use pbg_dataset::EdgeSet;
 use pbg_model::compatibility::AcceptedDifferences;
@@ -99,8 +99,8 @@ impl SingleTrainer<'_> {
         }
         let sums = std::mem::take(&mut self.state.epoch);
         let groups = self.machine.pipeline.seconds();
-        let disk = self.disk();
-        let earlier = std::mem::replace(&mut self.disk_reported, disk);
+        let disk = self.disk_of_epoch();
+        (self.disk_reported, self.disk_before) = (self.disk(), DiskIo::default());
         let event = Event::EpochFinished {
             groups,
             epoch,
@@ -109,10 +109,11 @@ impl SingleTrainer<'_> {
             seconds: sums.seconds,
             calls: sums.calls,
             io: sums.io,
-            disk: Some(disk.since(&earlier)),
+            disk: Some(disk),
             peak_bytes: memory::peak_bytes(),
         };
         self.report(event)?;
+        // The bytes of this commit belong to no epoch unless this process trains another one.
         self.begin_commit(CommitReason::End)?;
         if self.preserves(epoch + 1) {
             self.finish_commit()?;

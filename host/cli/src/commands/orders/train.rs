@@ -1,5 +1,7 @@
 //! `pbg-host orders train`.
 
+mod disk_limit;
+mod epoch_bytes;
 mod results;
 mod run_settings;
 mod runs;
@@ -69,43 +71,16 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_data_change: bool,
     /// Read and write partitions at no more than so many megabytes (10^6 bytes) per second, and predict the stalls for a disk
-    /// of these speeds. Checkpoints are then made at the end of epochs only, unless `checkpoint_interval` is set.
-    #[arg(long, value_name = "READ,WRITE", value_parser = io_limit)]
-    io_limit: Option<IoLimit>,
+    /// of these speeds; the keys `execution.read_mbps` and `execution.write_mbps` do the same. Checkpoints are then made at the
+    /// end of epochs only, unless `checkpoint_interval` is set.
+    #[arg(long, value_name = "READ,WRITE", value_parser = disk_limit::parse)]
+    io_limit: Option<disk_limit::IoLimit>,
     /// Keep the checkpoints of finished runs.
     #[arg(long)]
     keep_checkpoints: bool,
     /// Files to write.
     #[command(flatten)]
     outputs: OutputArgs,
-}
-
-/// Speeds of a limited disk in megabytes per second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct IoLimit {
-    read: f64,
-    write: f64,
-}
-
-fn io_limit(text: &str) -> Result<IoLimit, String> {
-    let speed = |text: &str| {
-        let speed = text.trim().parse().ok();
-        speed.filter(|speed| (0.001..=1e9).contains(speed))
-    };
-    let speeds = text.split_once(',').unwrap_or((text, text));
-    let speeds = speed(speeds.0).zip(speed(speeds.1));
-    let (read, write) = speeds.ok_or("not one or two speeds of at least 0.001, such as 200,100")?;
-    Ok(IoLimit { read, write })
-}
-
-/// Seconds between checkpoints of a limited disk, which would otherwise write more often than is predicted.
-const RARELY: f64 = 1e9;
-
-/// Sets the speeds of the disk.
-fn limit_disk(config: &mut Config, limit: IoLimit) {
-    config.execution.read_mbps = Some(limit.read);
-    config.execution.write_mbps = Some(limit.write);
-    config.checkpoint_interval = config.checkpoint_interval.or(Some(RARELY));
 }
 
 /// Returns the folder of a study: next to the checkpoint, or in the working folder if the checkpoint is in an object store.
@@ -123,9 +98,7 @@ fn study_folder(checkpoint: &str) -> PathBuf {
 /// When a run fails, is interrupted, or its swaps differ from the prediction.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let mut config = one_worker_unless_set(load::config(&args.config, terminal)?);
-    if let Some(limit) = args.io_limit {
-        limit_disk(&mut config, limit);
-    }
+    disk_limit::apply(&mut config, args.io_limit);
     let resolved = ResolvedConfig::new(config)?;
     let config = resolved.config();
     let repeats = repeats(args, &resolved, terminal);
@@ -273,8 +246,7 @@ fn setting(
     let workers = resolved.settings().workers.to_string();
     setting.push(("workers".to_owned(), workers));
     setting.push(("processor".to_owned(), processor::description()));
-    if let (Some(read), Some(write)) = (config.execution.read_mbps, config.execution.write_mbps) {
-        let limit = format!("reads {read} MB/s, writes {write} MB/s");
+    if let Some(limit) = disk_limit::description(&config.execution) {
         setting.push(("disk limited to".to_owned(), limit));
     }
     setting.push(("ranked after each epoch".to_owned(), ranked));

@@ -6,16 +6,17 @@ use std::fs;
 use std::path::Path;
 
 use pbg_config::{Config, OnFault, ValidationConfig};
-use pbg_core::event::{DiskIo, Event, EventLine};
+use pbg_core::event::{Event, EventLine};
 use pbg_core::strategy::{Loss as _, StrategyId};
 use pbg_files as files;
-use pbg_lab::stall::{DeviceRates, LoadPolicy};
+use pbg_lab::stall::LoadPolicy;
 use pbg_lab::study::{EpochMeasurements, SeedRun};
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_query::EvalOptions;
 use pbg_train::RunOutcome;
 
-use super::run_settings;
+use super::epoch_bytes::EpochBytes;
+use super::{disk_limit, run_settings};
 use crate::failure::{Failure, Result};
 use crate::interrupt::StopHandle;
 use crate::kind::FailureKind;
@@ -207,14 +208,9 @@ impl Runs<'_> {
         let resolved = resolved.with(|config| config.num_epochs = epoch + 1)?;
         let config = resolved.config();
         let filled = self.strategies(config)?;
-        let mut disk = DiskIo::default();
+        let mut disk = EpochBytes::default();
         let mut emit = |event: Event| {
-            if let Event::RunFinished {
-                disk: Some(all), ..
-            } = event
-            {
-                disk = all;
-            }
+            disk.observe(&event);
             filled.log.show(|line| self.terminal.detail(line));
         };
         let (stop, strategies) = (&self.watch.stop, filled.strategies);
@@ -238,7 +234,7 @@ impl Runs<'_> {
         let measured = EpochMeasurements {
             mrr: ranks.mrr,
             hits_at_10: ranks.hits_at_10,
-            disk,
+            disk: disk.of_epoch(epoch, &lines),
             predicted_stall: predicted_stall(&resolved, epoch, &lines)?,
         };
         if !run.add_epoch(epoch, events, &measured) {
@@ -320,13 +316,8 @@ fn predicted_stall(
     lines: &[EventLine],
 ) -> Result<Option<f64>> {
     let execution = &resolved.config().execution;
-    let Some((read, write)) = execution.read_mbps.zip(execution.write_mbps) else {
+    let Some(disk) = disk_limit::rates(execution) else {
         return Ok(None);
-    };
-    let disk = DeviceRates {
-        read: read * 1e6,
-        write: write * 1e6,
-        ..DeviceRates::default()
     };
     let loading = match execution.partitions_ahead() {
         0 => LoadPolicy::OnDemand,
