@@ -34,7 +34,7 @@ def test_what_cannot_be_compared_is_told(trained: pbg_host.Config, tmp_path: Pat
         pbg_host.orders.compare()
     with pytest.raises(pbg_host.UsageError, match="cannot be combined with a configuration"):
         pbg_host.orders.compare(trained, partitions=4)
-    with pytest.raises(pbg_host.PluginError, match=r"nope: .*no standard plugin of this name"):
+    with pytest.raises(pbg_host.PluginError, match=r"nope: .*no standard bucket order of this name"):
         pbg_host.orders.compare(orders=["random", "nope"], partitions=4)
     with pytest.raises(pbg_host.PluginError, match="did you mean inside_out"):
         pbg_host.orders.compare(orders=["inside_ot"], partitions=4)

@@ -133,7 +133,7 @@ impl From<LoadError> for Failure {
                 return Self::new(FailureKind::Config, error).help(help);
             }
             LoadError::Unknown { .. } => {
-                let help = "`pbg-host plugin list` shows the standard plugins";
+                let help = "`pbg-host plugin list` shows all plugins that have a name";
                 return Self::new(FailureKind::Plugin, error).help(help);
             }
             LoadError::Stack { .. } => FailureKind::Config,

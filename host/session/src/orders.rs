@@ -57,13 +57,16 @@ pub fn set_parameters(config: &mut Config, wanted: &OrderSpec, front: &dyn Front
         return Ok(());
     }
     let sandbox = plugins::sandbox(config, None, front)?;
-    let name = sandbox
-        .open(PluginSource::resolve(&wanted.plugin)?)?
-        .id()
-        .name;
+    let name = open(&sandbox, wanted)?.id().name;
     let parameters = config.plugins.params.entry(name).or_default();
     parameters.extend(wanted.parameters.clone());
     Ok(())
+}
+
+/// Opens the plugin of an order, which may be in the folders of the user's own plugins.
+fn open(sandbox: &Sandbox, wanted: &OrderSpec) -> Result<LoadedPlugin> {
+    let source = plugins::search_path().resolve_for(&wanted.plugin, PluginSlot::BucketOrder)?;
+    Ok(sandbox.open(source)?)
 }
 
 /// Loader of bucket orders.
@@ -110,7 +113,7 @@ impl OrderLoader {
     /// # Errors
     /// When it cannot be loaded, is not a bucket order, or refuses its parameters.
     pub fn load(&self, wanted: &OrderSpec) -> Result<Box<dyn BucketOrder>> {
-        let plugin = self.sandbox.open(PluginSource::resolve(&wanted.plugin)?)?;
+        let plugin = open(&self.sandbox, wanted)?;
         self.configure(plugin, wanted)
     }
 

@@ -28,16 +28,19 @@ impl From<String> for Fault {
 pub enum LoadError {
     /// Neither a file nor a standard plugin has this name.
     #[error(
-        "plugin {name}: no such file, and no standard plugin of this name{}; the standard plugins are {standard}",
-        .nearest.map(|n| format!(" (did you mean {n}?)")).unwrap_or_default()
+        "plugin {name}: no such file, and no standard {role} of this name{}{}",
+        .nearest.as_ref().map(|n| format!(" (did you mean {n}?)")).unwrap_or_default(),
+        .standard.as_ref().map(|names| format!("; there are {names}")).unwrap_or_default()
     )]
     Unknown {
         /// Name that was given.
         name: String,
-        /// Standard plugin with the most similar name.
-        nearest: Option<&'static str>,
-        /// Names of the standard plugins.
-        standard: String,
+        /// What it was to be: `plugin` if any kind will do.
+        role: &'static str,
+        /// Plugin with the most similar name, of this kind if it is a standard one.
+        nearest: Option<String>,
+        /// Names of the standard plugins of this kind; `None` if any kind will do.
+        standard: Option<String>,
     },
     /// The file cannot be read.
     #[error("plugin {}: {reason}", .path.display())]

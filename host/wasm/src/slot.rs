@@ -57,6 +57,22 @@ impl PluginSlot {
     }
 }
 
+impl PluginSlot {
+    /// Returns what plugins of this slot are for a run: the same for slots whose plugins can replace each other.
+    #[must_use]
+    pub fn role(self) -> &'static str {
+        match self {
+            Self::BucketOrder => "bucket order",
+            Self::RelationSampler => "relation sampler",
+            Self::NegativeSampler | Self::NegativeSelector => "negative sampler or selector",
+            Self::TracedLoss | Self::ComputedLoss => "loss",
+            Self::TracedOperator => "operator",
+            Self::Comparator => "comparator",
+            Self::RateSchedule => "learning rate schedule",
+        }
+    }
+}
+
 impl std::fmt::Display for PluginSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use pbg_core::nearest::nearest;
 
 use crate::error::LoadError;
+use crate::slot::PluginSlot;
 use crate::standard::{StandardPlugin, standard_plugins};
 
 /// Source of a plugin that is to be loaded.
@@ -96,6 +97,19 @@ impl PluginPath {
     /// # Errors
     /// [`LoadError::Unknown`] if `name` is none of these.
     pub fn resolve(&self, name: &str) -> Result<PluginSource, LoadError> {
+        self.find(name, None)
+    }
+
+    /// Resolves `name` as [`PluginPath::resolve`] does. The error is about plugins that fill `slot`, the place for which
+    /// the plugin is wanted.
+    ///
+    /// # Errors
+    /// As for [`PluginPath::resolve`].
+    pub fn resolve_for(&self, name: &str, slot: PluginSlot) -> Result<PluginSource, LoadError> {
+        self.find(name, Some(slot))
+    }
+
+    fn find(&self, name: &str, slot: Option<PluginSlot>) -> Result<PluginSource, LoadError> {
         let path = Path::new(name);
         // A folder with the name of a standard plugin must not hide the plugin.
         if path.exists() && !path.is_dir() {
@@ -134,12 +148,27 @@ impl PluginPath {
                 reason,
             });
         }
-        let names = || standard_plugins().iter().map(|plugin| plugin.name);
-        Err(LoadError::Unknown {
+        Err(self.unknown(name, bare, slot))
+    }
+
+    /// Returns the error that no plugin is called `name`, or `bare` without its suffix.
+    fn unknown(&self, name: &str, bare: &str, slot: Option<PluginSlot>) -> LoadError {
+        let fits =
+            |plugin: &&StandardPlugin| slot.is_none_or(|slot| plugin.kind.role() == slot.role());
+        let standard: Vec<&str> = standard_plugins()
+            .iter()
+            .filter(fits)
+            .map(|plugin| plugin.name)
+            .collect();
+        // The kinds of files are known only when they are loaded.
+        let files = self.files();
+        let stems = files.iter().filter_map(|file| file.file_stem()?.to_str());
+        LoadError::Unknown {
             name: name.to_owned(),
-            nearest: nearest(bare, names()),
-            standard: names().collect::<Vec<_>>().join(", "),
-        })
+            role: slot.map_or("plugin", PluginSlot::role),
+            nearest: nearest(bare, standard.iter().copied().chain(stems)).map(str::to_owned),
+            standard: slot.map(|_| standard.join(", ")),
+        }
     }
 }
 

@@ -20,8 +20,14 @@ pub(super) struct PluginSources {
 }
 
 impl PluginSources {
+    /// Opens a plugin that may be of any kind.
     fn open(&self, name: &str) -> Result<LoadedPlugin> {
         Ok(self.sandbox.open(self.path.resolve(name)?)?)
+    }
+
+    /// Opens a plugin that is to fill `slot`.
+    fn open_for(&self, name: &str, slot: PluginSlot) -> Result<LoadedPlugin> {
+        Ok(self.sandbox.open(self.path.resolve_for(name, slot)?)?)
     }
 }
 
@@ -104,23 +110,27 @@ impl Slots {
         Ok(Self {
             order: match order {
                 Some(order) => order,
-                None => Occupant::Plugin(Box::new(source.open(&config.bucket_order)?)),
+                None => Occupant::Plugin(Box::new(
+                    source.open_for(&config.bucket_order, PluginSlot::BucketOrder)?,
+                )),
             },
             sampler: match sampler {
                 Some(sampler) => sampler,
-                None => source.open(&config.relation_sampler)?,
+                None => source.open_for(&config.relation_sampler, PluginSlot::RelationSampler)?,
             },
             negatives: match negatives {
                 Some(negatives) => negatives,
-                None => source.open(&config.negative_sampler)?,
+                None => source.open_for(&config.negative_sampler, PluginSlot::NegativeSampler)?,
             },
             schedule: match config.lr_schedule.plugin() {
-                Some(name) => Some(source.open(name)?),
+                Some(name) => Some(source.open_for(name, PluginSlot::RateSchedule)?),
                 None => None,
             },
             loss: match loss {
                 Some(loss) => loss,
-                None => Occupant::Plugin(Box::new(source.open(&config.loss_fn)?)),
+                None => Occupant::Plugin(Box::new(
+                    source.open_for(&config.loss_fn, PluginSlot::TracedLoss)?,
+                )),
             },
         })
     }
@@ -150,8 +160,8 @@ fn take<T>(slot: &mut Option<Occupant<T>>, plugin: LoadedPlugin, name: &str) -> 
 
 /// Returns the failure that a slot is given twice.
 fn second(plugin: &LoadedPlugin, first: &StrategyId, name: &str) -> Failure {
-    let kind = plugin.inspection().kind;
-    let text = format!("--plugin {name}: a run has only one {kind}, and {first} is already given");
+    let role = plugin.inspection().kind.role();
+    let text = format!("--plugin {name}: a run has only one {role}, and {first} is already given");
     Failure::message(FailureKind::Usage, text)
 }
 
@@ -198,7 +208,7 @@ fn standby(
         return source.open(default).map(Some);
     };
     let named = used.inspection().metadata.fallback.as_deref();
-    let opened = source.open(named.unwrap_or(default));
+    let opened = source.open_for(named.unwrap_or(default), used.inspection().kind);
     let standby = opened.map_err(|failure| match named {
         Some(_) => failure.context(format!("the fallback that {} names", used.id())),
         None => failure,
@@ -209,18 +219,12 @@ fn standby(
         PluginSlot::NegativeSelector => PluginSlot::NegativeSampler,
         other => other,
     };
-    if !same_slot(kind, wanted) {
+    if kind.role() != wanted.role() || kind == PluginSlot::NegativeSelector {
         let (names, id) = (used.id(), standby.id());
         let text = format!("the fallback that {names} names: {id} is a {kind}, not a {wanted}");
         return Err(Failure::message(FailureKind::Plugin, text));
     }
     Ok(Some(standby).filter(|standby| standby.id() != used.id()))
-}
-
-/// Whether plugins of these kinds can replace each other.
-fn same_slot(a: PluginSlot, b: PluginSlot) -> bool {
-    let is_loss = |kind| matches!(kind, PluginSlot::TracedLoss | PluginSlot::ComputedLoss);
-    a == b || is_loss(a) && is_loss(b)
 }
 
 /// Returns warnings about configuration entries for plugins that are not used, or only as fallbacks.
