@@ -217,7 +217,7 @@ fn a_schedule_is_named_in_every_way_and_shown() {
     let mut command = place.command(with(&["train"], &["lr_schedule.decay=mine"]));
     let said = finish(command.env("PBG_PLUGIN_PATH", "shelf")).succeeds();
     assert!(
-        said.stderr.contains("schedule mine.wasm until epoch 2"),
+        said.stderr.contains("schedule mine until epoch 2"),
         "{}",
         said.stderr
     );

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use pbg_config::Config;
+use pbg_config::{Config, is_plugin_path};
 use pbg_core::lr_schedule::{LrDecay, LrSchedule};
+use pbg_core::model::{Comparator, Operator};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,13 +20,13 @@ pub fn model_summary(config: &Config, loss: Option<&str>) -> Vec<(String, String
         normalized_path(Path::new(&config.dataset)).display(),
     );
     facts.add("dimension", config.dimension);
-    let operators = config.relations.iter().map(|r| r.operator.clone());
-    facts.add("operator", names(operators));
+    facts.add("operator", operators(config));
     if let Some(scale) = config.operator_init_scale {
         facts.add("operators start", format!("at random, {scale}"));
     }
-    facts.add("comparator", &config.comparator);
-    facts.add("loss", loss.unwrap_or(&config.loss_fn));
+    facts.add("comparator", comparator(config));
+    let configured = plugin_name(&config.loss_fn);
+    facts.add("loss", loss.unwrap_or(&configured));
     facts.add("optimizer", name(config.optimizer));
     facts.add("lr", config.lr);
     if let Some(lr) = config.relation_lr {
@@ -60,6 +61,45 @@ impl SummaryBuilder {
     }
 }
 
+/// Returns the names of the operators of all relations.
+#[must_use]
+pub fn operators(config: &Config) -> String {
+    names(config.relations.iter().map(|relation| {
+        let formula = config.operator(&relation.operator);
+        of_formula(
+            &relation.operator,
+            formula.ok().as_ref().map(Operator::name),
+        )
+    }))
+}
+
+/// Returns the name of the comparator.
+#[must_use]
+pub fn comparator(config: &Config) -> String {
+    let formula = config.comparator();
+    of_formula(
+        &config.comparator,
+        formula.ok().as_ref().map(Comparator::name),
+    )
+}
+
+/// Returns the name of a formula that the configuration calls `name`; for the file of a component, that of its plugin.
+fn of_formula(name: &str, plugin: Option<&str>) -> String {
+    match plugin {
+        Some(plugin) if is_plugin_path(name) => plugin.to_owned(),
+        _ => plugin_name(name),
+    }
+}
+
+/// Returns the name by which a configuration refers to a plugin without its folder: that of its file, without `.wasm`.
+fn plugin_name(name: &str) -> String {
+    let stem = Path::new(name).file_stem().filter(|_| is_plugin_path(name));
+    stem.map_or_else(
+        || name.to_owned(),
+        |stem| stem.to_string_lossy().into_owned(),
+    )
+}
+
 /// Describes the schedule of the learning rates; `None` if they are the same in all passes.
 #[must_use]
 pub fn lr_schedule(config: &Config) -> Option<String> {
@@ -80,8 +120,7 @@ pub fn lr_schedule(config: &Config) -> Option<String> {
             decay.name()
         )),
         LrDecay::Plugin => {
-            let file = Path::new(&config.lr_schedule.decay).file_name();
-            let name = file.unwrap_or_default().to_string_lossy();
+            let name = plugin_name(&config.lr_schedule.decay);
             parts.push(format!("schedule {name} until epoch {decay_epochs}"));
         }
     }
@@ -98,8 +137,7 @@ pub fn name(value: impl Serialize) -> String {
 }
 
 /// Joins the distinct names, sorted.
-#[must_use]
-pub fn names(all: impl Iterator<Item = String>) -> String {
+fn names(all: impl Iterator<Item = String>) -> String {
     let all: BTreeSet<String> = all.collect();
     Vec::from_iter(all).join(", ")
 }
@@ -120,5 +158,36 @@ fn normalized_path(path: &Path) -> PathBuf {
     match same(path, &short) {
         Some(true) => short,
         _ => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page names plugins as people do, whether a configuration names them or their files.
+    #[test]
+    fn plugins_have_names_and_no_paths() {
+        let text = "dataset = 'data'\ncheckpoint_path = 'model'\ndimension = 8\n\
+                    loss_fn = 'home/me/plugins/wide.wasm'\ncomparator = 'plugins/boxes.wasm'\n\
+                    [entities.a]\nnum_partitions = 1\n\
+                    [[relations]]\nname = 'r'\nlhs = 'a'\nrhs = 'a'\noperator = 'none'\n";
+        let mut config = Config::parse(text, "pbg.toml", &[]).unwrap();
+        let formula = r#"{"name": "box distance", "components": 1, "score": 3,
+            "nodes": [{"component": 0}, {"component": 1}, {"binary": ["mul", 0, 1]}, {"sum": 2}]}"#;
+        let value = |config: &Config, name: &str| {
+            let facts = model_summary(config, None);
+            facts.into_iter().find(|(of, _)| of == name).unwrap().1
+        };
+        assert_eq!(value(&config, "loss"), "wide");
+        assert_eq!(value(&config, "comparator"), "boxes");
+        let formulas = &mut config.formulas;
+        formulas.insert("plugins/boxes.wasm".to_owned(), formula.to_owned());
+        assert_eq!(value(&config, "comparator"), "box distance");
+        config.comparator = "boxes".to_owned();
+        config
+            .formulas
+            .insert("boxes".to_owned(), formula.to_owned());
+        assert_eq!(value(&config, "comparator"), "boxes");
     }
 }

@@ -64,33 +64,17 @@ fn graph(config: &Config, manifest: &DatasetManifest) -> String {
 
 fn model(config: &Config, loss: &str) -> String {
     let schedule = model_summary::lr_schedule(config);
-    let operators = config.relations.iter();
-    let operators = operators.map(|r| operator(config, &r.operator));
     format!(
         "dimension {}, operator {}, comparator {}, loss {}, {} + {} negatives, learning rate {}{}",
         config.dimension,
-        model_summary::names(operators),
-        comparator(config),
+        model_summary::operators(config),
+        model_summary::comparator(config),
         loss,
         config.num_batch_negs,
         config.num_uniform_negs,
         config.lr,
         schedule.map_or(String::new(), |schedule| format!(" ({schedule})")),
     )
-}
-
-/// Returns the name of an operator; for a component file, the name of its plugin.
-fn operator(config: &Config, name: &str) -> String {
-    let operator = config.operator(name);
-    operator.map_or(name.to_owned(), |operator| operator.name().to_owned())
-}
-
-/// Returns the name of the comparator; for a component file, the name of its plugin.
-fn comparator(config: &Config) -> String {
-    let comparator = config.comparator();
-    comparator.map_or(config.comparator.clone(), |comparator| {
-        comparator.name().to_owned()
-    })
 }
 
 #[cfg(test)]
