@@ -71,6 +71,19 @@ class Mean extends TracedOperator {
     return [x.component(0).mean()];
   }
 }
+class Nothing extends Mean {
+  build(x) {
+    return [x.component(0).mul(x.parameter('a', 'one'))];
+  }
+  buildLhs(_x) {
+    return [];
+  }
+}
+try {
+  apply(new Nothing(), [1], { a: [1] });
+} catch (error) {
+  console.log(error.message.includes('returned no outputs') ? 'no outputs' : error);
+}
 try {
   apply(new Mean(), [1], {});
 } catch (error) {
@@ -101,6 +114,15 @@ for made in apply(Both(), embedding, given), apply_lhs(Both(), embedding, given)
 class Mean(TracedOperator):
     def build(self, x):
         return [x.component(0).mean()]
+class Nothing(TracedOperator):
+    def build(self, x):
+        return [x.component(0) * x.parameter('a', 'one')]
+    def build_lhs(self, x):
+        return []
+try:
+    apply(Nothing(), [1], {'a': [1]})
+except ValueError as error:
+    print('no outputs' if 'returned no outputs' in str(error) else error)
 try:
     apply(Mean(), [1], {})
 except TypeError as error:
@@ -430,7 +452,7 @@ fn traffic_is_the_same_in_python() {
 fn operators_in_javascript_compute_what_those_in_python_do() {
     if let Some(applied) = in_node(OPERATOR_IN_JAVASCRIPT) {
         assert_eq!(applied, in_python(OPERATOR_IN_PYTHON));
-        assert!(applied.ends_with("no mean\n"), "{applied}");
+        assert!(applied.ends_with("no outputs\nno mean\n"), "{applied}");
     }
 }
 

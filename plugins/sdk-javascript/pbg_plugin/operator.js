@@ -104,8 +104,8 @@ export class TracedOperator extends Strategy {
 
   /**
    * Builds the formula of left entities, as `build` does that of right ones; a parameter of the same name
-   * is the same one. By default, left entities stay as they are. An operator of both sides cannot be used
-   * with dynamic relations.
+   * is the same one. By default, it returns `undefined`, and left entities stay as they are; an empty array is an
+   * error. An operator of both sides cannot be used with dynamic relations.
    */
   buildLhs(_x) {
     return undefined;
@@ -118,6 +118,9 @@ export function traceOperator(operator) {
   const outputs = indices(formula, 'build()', operator.build(new Embedding(formula)));
   const lhs = operator.buildLhs(new Embedding(formula));
   const lhsOutputs = lhs === undefined ? [] : indices(formula, 'buildLhs()', lhs);
+  if (lhs !== undefined && lhsOutputs.length === 0) {
+    throw new Error('buildLhs() returned no outputs; return undefined to leave left entities as they are');
+  }
   const { nodes, parameters } = formula;
   assertComparisonsUsed(nodes, [...outputs, ...lhsOutputs]);
   return { components: outputs.length, parameters, nodes, outputs, lhsOutputs };

@@ -141,8 +141,8 @@ class TracedOperator:
 
     def build_lhs(self, x: Embedding) -> Optional[Sequence[Expr]]:
         """Builds the formula of left entities, as `build` does that of right ones; a parameter of the same
-        name is the same one. By default, left entities stay as they are. An operator of both sides cannot
-        be used with dynamic relations."""
+        name is the same one. By default, it returns `None`, and left entities stay as they are; an empty list is an
+        error. An operator of both sides cannot be used with dynamic relations."""
         return None
 
 

@@ -62,8 +62,8 @@ pub trait TracedOperator: Default + 'static {
     fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>>;
 
     /// Builds the formula of left entities, as [`TracedOperator::build`] does that of right ones; a parameter of the
-    /// same name is the same one. The default implementation leaves left entities as they are. An operator of both
-    /// sides cannot be used with dynamic relations.
+    /// same name is the same one. The default implementation returns `None`, which leaves left entities as they are; an
+    /// empty list is an error. An operator of both sides cannot be used with dynamic relations.
     ///
     /// # Errors
     /// If the operator cannot be built; the text is shown to the user.
@@ -101,7 +101,7 @@ pub trait TracedOperator: Default + 'static {
 /// Returns the formula of an operator, as passed to the host.
 ///
 /// # Errors
-/// If [`TracedOperator::build`] or [`TracedOperator::build_lhs`] fails.
+/// If [`TracedOperator::build`] or [`TracedOperator::build_lhs`] fails, or the latter returns an empty list.
 ///
 /// ```
 /// # use pbg_plugin_sdk::operator::{Initial, formula::{Embedding, Vector}};
@@ -122,6 +122,12 @@ pub fn trace<O: TracedOperator>(operator: &O) -> Result<Formula> {
     let ids = |outputs: Vec<Vector<'_>>| outputs.into_iter().map(Vector::id).collect();
     let outputs: Vec<u32> = ids(operator.build(trace.embedding())?);
     let lhs = operator.build_lhs(trace.embedding())?;
+    // To the host, no outputs mean that left entities stay as they are.
+    if lhs.as_ref().is_some_and(Vec::is_empty) {
+        return Err(
+            "build_lhs returned no outputs; return None to leave left entities as they are".into(),
+        );
+    }
     let lhs_outputs: Vec<u32> = lhs.map_or_else(Vec::new, ids);
     Ok(Formula {
         name: O::metadata().name,
@@ -158,4 +164,33 @@ macro_rules! export_traced_operator {
             $crate::__traced_operator_component!($operator);
         };
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operator::Initial;
+
+    #[derive(Default)]
+    struct Lopsided;
+
+    impl TracedOperator for Lopsided {
+        fn metadata() -> Metadata {
+            Metadata::new("lopsided", "0.1.0", "An empty left side.")
+        }
+
+        fn build<'t>(&self, x: Embedding<'t>) -> Result<Vec<Vector<'t>>> {
+            Ok(vec![x.component(0) * x.parameter("a", Initial::One)])
+        }
+
+        fn build_lhs<'t>(&self, _: Embedding<'t>) -> Result<Option<Vec<Vector<'t>>>> {
+            Ok(Some(Vec::new()))
+        }
+    }
+
+    #[test]
+    fn an_empty_left_side_is_not_taken_for_none() {
+        let error = trace(&Lopsided).unwrap_err();
+        assert!(error.contains("build_lhs returned no outputs"), "{error}");
+    }
 }
