@@ -97,7 +97,7 @@ fn a_checkpoint_keeps_its_formula() {
     place.write("pbg.toml", config.replace("0.000001", "0.000002"));
     place
         .run(TRAIN)
-        .fails(5, &["formulas.own: another formula"]);
+        .fails(5, &["formulas.own: another formula, of the configuration"]);
     // The same formula in other words is no change: without spaces, and with another name inside.
     let same = config.replace(r#""name": "own""#, r#""name":"other""#);
     assert_ne!(same, config);

@@ -130,9 +130,10 @@ fn another_formula_is_another_model() {
     place.run(EVAL).succeeds();
     // Parameters of the plugin decide the formula.
     let curved = "plugins.params.hyperbolic.curvature=2";
-    place
-        .run(with(&TRAIN, &["num_epochs=3", curved]))
-        .fails(5, &["formulas.hyperbolic: another formula"]);
+    place.run(with(&TRAIN, &["num_epochs=3", curved])).fails(
+        5,
+        &["formulas.hyperbolic: another formula, of the plugin hyperbolic"],
+    );
     place
         .run(with(&TRAIN, &["num_epochs=3", "comparator=l2"]))
         .fails(5, &["comparator: \"l2\", not \"hyperbolic\""]);

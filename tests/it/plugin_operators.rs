@@ -103,6 +103,92 @@ fn an_operator_from_the_command_line_is_that_of_all_relations() {
         .fails(2, &["operator of all relations"]);
 }
 
+/// What `--plugin` replaces is not used, so it need not be there.
+#[test]
+fn a_plugin_that_is_replaced_need_not_exist() {
+    let place = Workplace::with_dataset(CONFIG);
+    set_operator(&place, "gone/operator.wasm");
+    let config = place.read("pbg.toml");
+    let comparator = "comparator = \"dot\"";
+    assert!(config.contains(comparator));
+    place.write(
+        "pbg.toml",
+        config.replace(comparator, "comparator = \"gone/comparator.wasm\""),
+    );
+    let both = ["--plugin", "rotate", "--plugin", "hyperbolic"];
+    for command in [&["check"][..], &TRAIN] {
+        place.run(command.iter().chain(&both)).succeeds();
+        place
+            .run(command.iter().chain(&both[..2]))
+            .fails(6, &["plugin gone/comparator.wasm: no such file"]);
+    }
+    place
+        .run(TRAIN)
+        .fails(6, &["plugin gone/operator.wasm: no such file"]);
+    // Nor is it needed to ask the model.
+    place.run(EVAL).succeeds();
+}
+
+/// A formula that is text takes no parameters: they would have no effect.
+#[test]
+fn parameters_of_a_formula_that_is_text_are_refused() {
+    let place = Workplace::with_dataset(CONFIG);
+    let (key, text) = OF_BOTH_SIDES[0];
+    let text = text.replace(", \"lhs_outputs\": [3]", "");
+    let formulas = format!("\n[formulas]\n{key} = '''{text}'''\n");
+    let with_formula = |more: &str| {
+        set_operator(&place, key);
+        let config = place.read("pbg.toml");
+        place.write("pbg.toml", format!("{config}{formulas}{more}"));
+    };
+    with_formula("");
+    place.run(["check"]).succeeds();
+    with_formula("\n[plugins.params.paired]\nscale = 2.0\n");
+    for command in [
+        &["check"][..],
+        &TRAIN,
+        &["eval", "pbg.toml", "--edges", "test"],
+    ] {
+        place.run(command).fails(
+            3,
+            &[
+                "plugins.params.paired: has no effect",
+                "formulas.paired is the formula as text",
+            ],
+        );
+    }
+
+    // A checkpoint has the formula of a plugin beside the parameters with which it was built; others are refused.
+    let place = with_operator("householder");
+    let config = place.read("pbg.toml");
+    place.write(
+        "pbg.toml",
+        format!("{config}\n[plugins.params.householder]\nreflections = 3\n"),
+    );
+    place.run(TRAIN).succeeds();
+    let again = |reflections: &str| {
+        let set = format!("plugins.params.householder.reflections={reflections}");
+        place.run([
+            "train",
+            "model",
+            "--progress",
+            "none",
+            "--set",
+            "num_epochs=3",
+            "--set",
+            &set,
+        ])
+    };
+    again("4").fails(
+        3,
+        &[
+            "plugins.params.householder: has no effect",
+            "built with other parameters",
+        ],
+    );
+    again("3").succeeds();
+}
+
 #[test]
 fn another_formula_is_another_model() {
     let place = Workplace::with_dataset(CONFIG);
@@ -111,7 +197,9 @@ fn another_formula_is_another_model() {
     place.run(TRAIN).succeeds();
     place.write("mine.wasm", component("quate"));
     let resumed = place.run(["train", "--progress", "none", "--set", "num_epochs=3"]);
-    resumed.fails(5, &["formulas", "another formula"]);
+    // The message says where either comes from.
+    let said = "formulas.\"mine.wasm\": another formula, of the plugin quate 0.1.0 in mine.wasm, not of the plugin rotate";
+    resumed.fails(5, &[said]);
     set_operator(&place, "diagonal");
     place
         .run(["eval", "--edges", "test"])

@@ -167,10 +167,6 @@ class Draws(pbg_plugin.Sampler):
     """A relation sampler."""
 
 
-class Compared(pbg_plugin.TracedComparator):
-    """A comparator."""
-
-
 class Falls(pbg_plugin.RateSchedule):
     """A learning rate schedule."""
 
@@ -180,7 +176,6 @@ class Falls(pbg_plugin.RateSchedule):
     [
         (Draws, "a relation sampler"),
         (Draws(), "a relation sampler"),
-        (Compared, "a comparator"),
         (Falls, "a learning rate schedule"),
     ],
 )

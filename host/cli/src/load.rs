@@ -19,6 +19,15 @@ pub(crate) fn config(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
     load::config(args.config.as_deref(), &args.overrides.set, &terminal)
 }
 
+/// Reads the configuration as [`config`] does, for a command whose option `--plugin` may replace operators and the
+/// comparator before their formulas are loaded.
+///
+/// # Errors
+/// As for [`load::without_formulas`].
+pub(crate) fn without_formulas(args: &ConfigArgs, terminal: Terminal) -> Result<Config> {
+    load::without_formulas(args.config.as_deref(), &args.overrides.set, &terminal)
+}
+
 /// Opens the trained model that a command line names. Everything that a command reads from its checkpoint is of one
 /// version.
 ///

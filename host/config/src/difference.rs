@@ -30,8 +30,15 @@ impl ConfigDifference {
 impl fmt::Display for ConfigDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.is_about("formulas") {
-            // Formulas with hundreds of nodes are not readable in a message.
-            true => write!(f, "{}: another formula", self.key),
+            // Formulas with hundreds of nodes are not readable in a message, so the values are where they come from.
+            true if self.here == self.other => {
+                write!(f, "{}: another formula, {}", self.key, self.here)
+            }
+            true => write!(
+                f,
+                "{}: another formula, {}, not {}",
+                self.key, self.here, self.other
+            ),
             false => write!(f, "{}: {}, not {}", self.key, self.here, self.other),
         }
     }
@@ -85,7 +92,7 @@ fn collect(json: &Json, path: &KeyPath, found: &mut BTreeMap<String, String>) {
 }
 
 /// Formats a value as TOML.
-fn shown(json: &Json) -> String {
+pub(super) fn shown(json: &Json) -> String {
     match json {
         Json::Null => "unset".to_owned(),
         // Most numbers were single precision before they became JSON.

@@ -1,15 +1,20 @@
 //! The formulas that the configuration contains: those of operators and of the comparator.
 
-use std::collections::BTreeSet;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use pbg_core::model::{Comparator, Operator};
 use pbg_formula::comparator::ComparatorDefinition;
 use pbg_formula::error::FormulaError;
 use pbg_formula::operator::OperatorDefinition;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::Config;
+use super::installed::is_plugin_path;
+use super::key_path::quoted_key;
 
 /// Error of a formula that cannot be written as text, such as one with an infinite number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,6 +22,76 @@ use super::Config;
 pub struct UnwritableFormula {
     name: String,
     reason: String,
+}
+
+/// Parameters of a plugin, by name.
+type Parameters = BTreeMap<String, Json>;
+
+/// What a formula's text says about the plugin that has built it. A formula that a user has written says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub struct FormulaOrigin {
+    /// Name and version of the plugin.
+    pub plugin: Option<String>,
+    /// Parameters of `[plugins.params]` with which it was built.
+    pub params: Parameters,
+}
+
+impl FormulaOrigin {
+    fn of(text: &str) -> Self {
+        // An invalid formula is reported when it is read.
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    fn is_written_by_hand(&self) -> bool {
+        self.plugin.is_none() && self.params.is_empty()
+    }
+
+    /// Describes where the formula of the key `name` comes from.
+    pub(super) fn description(&self, name: &str) -> String {
+        match &self.plugin {
+            None => "of the configuration".to_owned(),
+            Some(plugin) if is_plugin_path(name) => format!("of the plugin {plugin} in {name}"),
+            Some(plugin) => format!("of the plugin {plugin}"),
+        }
+    }
+}
+
+/// Returns a formula's text without its origin.
+fn without_origin(text: &str) -> Cow<'_, str> {
+    if FormulaOrigin::of(text).is_written_by_hand() {
+        return Cow::Borrowed(text);
+    }
+    match serde_json::from_str(text) {
+        Ok(Json::Object(mut fields)) => {
+            fields.retain(|field, _| field != "plugin" && field != "params");
+            Cow::Owned(Json::Object(fields).to_string())
+        }
+        _ => Cow::Borrowed(text),
+    }
+}
+
+/// Parameters of a plugin that have no effect, since the configuration contains its formula as text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "plugins.params.{plugin}: has no effect, since formulas.{} is the formula as text{}",
+    quoted_key(.formula),
+    other_parameters(*.built)
+)]
+pub struct IdleParameters {
+    /// Name of the plugin.
+    pub plugin: String,
+    /// Key of the formula.
+    pub formula: String,
+    /// Whether a plugin has built the formula.
+    pub built: bool,
+}
+
+fn other_parameters(built: bool) -> &'static str {
+    match built {
+        true => ", which was built with other parameters",
+        false => "",
+    }
 }
 
 impl Config {
@@ -29,12 +104,13 @@ impl Config {
         text: &str,
         check: impl FnOnce(D, usize) -> Result<F, FormulaError>,
     ) -> Result<F, String> {
-        let definition = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let text = without_origin(text);
+        let definition = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         let most = usize::try_from(self.plugins.limits.graph_nodes).unwrap_or(usize::MAX);
         check(definition, most).map_err(|error| error.to_string())
     }
 
-    /// Stores the formula of the operator or the comparator called `name`.
+    /// Stores the formula of the operator or the comparator called `name`, which comes from `origin`.
     ///
     /// # Errors
     /// When the formula contains a number that cannot be written as text.
@@ -42,13 +118,81 @@ impl Config {
         &mut self,
         name: &str,
         formula: &impl Serialize,
+        origin: &FormulaOrigin,
     ) -> Result<(), UnwritableFormula> {
-        let text = serde_json::to_string(formula).map_err(|error| UnwritableFormula {
+        #[derive(Serialize)]
+        struct Stored<'a, F> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            plugin: &'a Option<String>,
+            #[serde(skip_serializing_if = "Parameters::is_empty")]
+            params: &'a Parameters,
+            #[serde(flatten)]
+            formula: &'a F,
+        }
+        let FormulaOrigin { plugin, params } = origin;
+        let stored = Stored {
+            plugin,
+            params,
+            formula,
+        };
+        let text = serde_json::to_string(&stored).map_err(|error| UnwritableFormula {
             name: name.to_owned(),
             reason: error.to_string(),
         })?;
         self.formulas.insert(name.to_owned(), text);
         Ok(())
+    }
+
+    /// Returns the origin of the formula called `name`, if there is one.
+    pub(super) fn formula_origin(&self, name: &str) -> Option<FormulaOrigin> {
+        self.formulas.get(name).map(|text| FormulaOrigin::of(text))
+    }
+
+    /// Returns the first parameters for the plugin of a formula that this configuration contains as text, unless the
+    /// formula was built with them.
+    #[must_use]
+    pub fn idle_parameters(&self) -> Option<IdleParameters> {
+        let operators = self.relations.iter().map(|relation| &relation.operator);
+        let used: BTreeSet<&String> = operators.chain([&self.comparator]).collect();
+        used.into_iter().find_map(|formula| {
+            let origin = self.formula_origin(formula)?;
+            let names = [self.formula_plugin(formula), Some(formula.clone())];
+            let given = |plugin: &String| {
+                let given = self.plugins.params.get(plugin);
+                given.is_some_and(|given| !given.is_empty() && *given != origin.params)
+                    && !self.names_strategy(plugin)
+            };
+            Some(IdleParameters {
+                plugin: names.into_iter().flatten().find(given)?,
+                formula: formula.clone(),
+                built: !origin.is_written_by_hand(),
+            })
+        })
+    }
+
+    /// Returns whether a plugin that is no formula may have this name.
+    fn names_strategy(&self, name: &str) -> bool {
+        let strategies = [
+            &self.bucket_order,
+            &self.relation_sampler,
+            &self.negative_sampler,
+            &self.loss_fn,
+            &self.lr_schedule.decay,
+        ];
+        let mut stems = strategies
+            .into_iter()
+            .map(|strategy| Path::new(strategy).file_stem());
+        stems.any(|stem| stem.is_some_and(|stem| stem == name))
+    }
+
+    /// Returns the name that the formula called `formula` has as a plugin.
+    fn formula_plugin(&self, formula: &str) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let named: Named = serde_json::from_str(self.formulas.get(formula)?).ok()?;
+        Some(named.name)
     }
 
     /// Removes the formulas that no relation uses as its operator, and that are not of the comparator.
@@ -81,9 +225,10 @@ impl Config {
 /// Writes a formula as runs write it, so that equal formulas are equal texts; an invalid one stays as it is. The name of a
 /// comparator is that of its key, so it is left out.
 pub(super) fn canonical_formula(text: &str) -> String {
-    let rewritten = match serde_json::from_str(text) {
+    let plain = without_origin(text);
+    let rewritten = match serde_json::from_str(&plain) {
         Ok::<OperatorDefinition, _>(operator) => serde_json::to_string(&operator),
-        Err(_) => serde_json::from_str(text).and_then(|comparator| {
+        Err(_) => serde_json::from_str(&plain).and_then(|comparator| {
             serde_json::to_string(&ComparatorDefinition {
                 name: String::new(),
                 ..comparator

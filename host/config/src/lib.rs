@@ -48,7 +48,7 @@ pub use difference::ConfigDifference;
 pub use distributed::{DistributedConfig, LedgerChoice, LedgerPlace};
 pub use errors::{ConfigErrors, ConfigProblem};
 pub use execution::ExecutionConfig;
-pub use formulas::UnwritableFormula;
+pub use formulas::{FormulaOrigin, IdleParameters, UnwritableFormula};
 pub use installed::{StrategyNames, is_plugin_path};
 pub use lr_schedule::LrScheduleConfig;
 pub use model::{EntityConfig, RelationConfig};

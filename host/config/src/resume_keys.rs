@@ -1,6 +1,6 @@
 //! The keys that may change when a run resumes, and a fingerprint of all other keys.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
@@ -179,7 +179,23 @@ impl Config {
             &mut differences,
         );
         self.remove_derived_differences(other, &mut differences);
+        self.name_formulas(other, &mut differences);
         differences
+    }
+
+    /// Replaces the texts of differing formulas by where they come from.
+    fn name_formulas(&self, other: &Self, differences: &mut [ConfigDifference]) {
+        let names: BTreeSet<&String> = self.formulas.keys().chain(other.formulas.keys()).collect();
+        for name in names {
+            let key = KeyPath::from(["formulas", name.as_str()]).to_string();
+            let origin = |config: &Self| {
+                let origin = config.formula_origin(name);
+                origin.map_or_else(|| "unset".to_owned(), |origin| origin.description(name))
+            };
+            for difference in differences.iter_mut().filter(|found| found.key == key) {
+                (difference.here, difference.other) = (origin(self), origin(other));
+            }
+        }
     }
 
     /// Removes keys that neither configuration sets and that differ only because their defaults follow another key, if

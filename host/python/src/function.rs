@@ -2,12 +2,14 @@
 //!
 //! They have the rights of the Python process, and nothing stops one that does not end. Their answers are checked like
 //! those of every strategy: the host checks each plan and each formula, and [`order::check_order`],
-//! [`loss::check_loss`] and [`operator::check_operator`] try them on many inputs.
+//! [`loss::check_loss`], [`operator::check_operator`] and [`comparator::check_comparator`] try them on many inputs.
 
+pub(crate) mod comparator;
 pub(crate) mod loss;
 mod node;
 pub(crate) mod operator;
 pub(crate) mod order;
+pub(crate) mod own_formulas;
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -22,6 +24,7 @@ use crate::config::json;
 use crate::errors::usage;
 use crate::front::work;
 
+pub(crate) use comparator::FunctionComparator;
 pub(crate) use loss::FunctionLoss;
 pub(crate) use operator::FunctionOperator;
 pub(crate) use order::FunctionOrder;
@@ -92,8 +95,8 @@ pub(crate) fn parameters(
     })
 }
 
-/// Creates a project for a plugin in Python in `folder`, which must be empty or not exist. `kind` is `order`, `loss`
-/// or `operator`.
+/// Creates a project for a plugin in Python in `folder`, which must be empty or not exist. `kind` is `order`, `loss`,
+/// `operator` or `comparator`.
 #[pyfunction]
 pub(crate) fn create_project(
     py: Python<'_>,
@@ -106,6 +109,7 @@ pub(crate) fn create_project(
             "order" => World::Order,
             "loss" => World::TracedLoss,
             "operator" => World::Operator,
+            "comparator" => World::Comparator,
             other => return Err(usage(format!("unknown kind of project {other}"))),
         };
         let made = pbg_author::create(name, world, Language::Python, &folder);

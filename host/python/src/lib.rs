@@ -52,10 +52,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<function::FunctionOrder>()?;
     module.add_class::<function::FunctionLoss>()?;
     module.add_class::<function::FunctionOperator>()?;
+    module.add_class::<function::FunctionComparator>()?;
     module.add_function(wrap_pyfunction!(function::order::check_order, module)?)?;
     module.add_function(wrap_pyfunction!(function::loss::check_loss, module)?)?;
     module.add_function(wrap_pyfunction!(
         function::operator::check_operator,
+        module
+    )?)?;
+    module.add_function(wrap_pyfunction!(
+        function::comparator::check_comparator,
         module
     )?)?;
     module.add_function(wrap_pyfunction!(function::parameters, module)?)?;

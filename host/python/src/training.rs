@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use pbg_core::event::Event;
 use pbg_core::strategy::{BucketOrder, Loss};
-use pbg_formula::operator::OperatorFormula;
 use pbg_model::{AllowedChanges, ResolvedConfig};
 use pbg_session::plugins::{self, StrategyOverrides};
 use pbg_session::{Failure, FailureKind, FrontEnd as _, Result};
@@ -20,8 +19,8 @@ use crate::config::{Config, json};
 use crate::errors::raised;
 use crate::events::Inbox;
 use crate::front::{Listener, work};
-use crate::function::operator::set_formulas;
-use crate::function::{FunctionLoss, FunctionOperator, FunctionOrder};
+use crate::function::own_formulas::OwnFormulas;
+use crate::function::{FunctionComparator, FunctionLoss, FunctionOperator, FunctionOrder};
 
 /// A training run.
 #[pyclass(frozen)]
@@ -40,20 +39,21 @@ struct Run {
     /// Python functions that replace configured strategies.
     order: Option<Box<dyn BucketOrder>>,
     loss: Option<Box<dyn Loss>>,
-    operator: Option<OperatorFormula>,
+    formulas: OwnFormulas,
     allowed: AllowedChanges,
     stop: Arc<AtomicBool>,
     inbox: Arc<Inbox>,
     listener: Listener,
 }
 
-/// Python functions that replace configured strategies, if they are given: an order, a loss, and the operator of all
-/// relations.
+/// Python functions that replace configured strategies, if they are given: an order, a loss, the operator of all
+/// relations, and the comparator.
 #[derive(FromPyObject)]
 pub(crate) struct PythonStrategies(
     Option<Py<FunctionOrder>>,
     Option<Py<FunctionLoss>>,
     Option<Py<FunctionOperator>>,
+    Option<Py<FunctionComparator>>,
 );
 
 #[pymethods]
@@ -71,7 +71,7 @@ impl Training {
         let run = Run {
             order: functions.order(py),
             loss: functions.loss(py, config)?,
-            operator: functions.operator(py)?,
+            formulas: functions.formulas(py)?,
             config: config.config.clone(),
             plugins,
             allowed: AllowedChanges {
@@ -175,8 +175,8 @@ impl Run {
         }
         let faults = Path::new(&self.config.checkpoint_path).join("faults");
         let stop = Some(&self.stop);
-        let own = self.operator.as_ref();
-        let named = set_formulas(&mut self.config, &self.plugins, own, stop, &self.listener)?;
+        let own = &self.formulas;
+        let named = own.set(&mut self.config, &self.plugins, stop, &self.listener)?;
         let given = StrategyOverrides {
             named: &named,
             order: self.order.take(),
@@ -231,9 +231,15 @@ impl PythonStrategies {
         built.transpose().map_err(|failure| raised(py, failure))
     }
 
-    fn operator(&self, py: Python<'_>) -> PyResult<Option<OperatorFormula>> {
-        let operator = self.2.as_ref().map(Py::get);
-        work(py, |_| operator.map(FunctionOperator::checked).transpose())
+    fn formulas(&self, py: Python<'_>) -> PyResult<OwnFormulas> {
+        let (operator, comparator) = (self.2.as_ref(), self.3.as_ref());
+        let (operator, comparator) = (operator.map(Py::get), comparator.map(Py::get));
+        work(py, |_| {
+            Ok(OwnFormulas {
+                operator: operator.map(FunctionOperator::checked).transpose()?,
+                comparator: comparator.map(FunctionComparator::checked).transpose()?,
+            })
+        })
     }
 }
 
@@ -246,10 +252,10 @@ pub(crate) fn check(
     functions: PythonStrategies,
 ) -> PyResult<String> {
     let (order, loss) = (functions.order(py), functions.loss(py, config)?);
-    let operator = functions.operator(py)?;
+    let formulas = functions.formulas(py)?;
     work(py, |front| {
         let mut config = config.config.clone();
-        let named = set_formulas(&mut config, &plugins, operator.as_ref(), None, front)?;
+        let named = formulas.set(&mut config, &plugins, None, front)?;
         let given = StrategyOverrides {
             named: &named,
             order,

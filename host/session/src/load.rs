@@ -60,6 +60,23 @@ pub fn config(
     with_formulas(parse(&read(path)?, overrides, None, front)?, front)
 }
 
+/// Reads the configuration as [`config()`] does, without the formulas of the plugins that it names, some of which
+/// other plugins may replace ([`plugins::given_formulas`] loads the rest).
+///
+/// # Errors
+/// As for [`config()`].
+pub fn without_formulas(
+    path: Option<&Path>,
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<Config> {
+    match path.filter(|path| is_folder(path)) {
+        // A checkpoint has its formulas.
+        Some(folder) => Ok(of_checkpoint(folder, overrides, front)?.config),
+        None => parse(&read(path)?, overrides, None, front),
+    }
+}
+
 /// Returns the configuration that consists of `overrides` only. Paths are relative to the working folder.
 ///
 /// # Errors
@@ -201,6 +218,13 @@ fn of_checkpoint(
     let mut config = Config::parse_with(&text, &origin, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
+    // What the checkpoint says of its plugins has had its effect already.
+    if overrides
+        .iter()
+        .any(|(key, _)| key.starts_with("plugins.params"))
+    {
+        require_effect(&config)?;
+    }
     plugins::load_formulas(&mut config, front)?;
     // An error in the path of the overrides is reported when the dataset is opened.
     let named = overrides.iter().any(|(key, _)| key == "dataset");
@@ -238,6 +262,9 @@ fn parse(
     config.resolve_paths(folder, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
+    if trained.is_none() {
+        require_effect(&config)?;
+    }
     // Warnings were shown when the text was parsed by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
     for warning in warnings {
@@ -250,6 +277,21 @@ fn parse(
 fn with_formulas(mut config: Config, front: &dyn FrontEnd) -> Result<Config> {
     plugins::load_formulas(&mut config, front)?;
     Ok(config)
+}
+
+/// Ensures that parameters of plugins have an effect, which those of a formula that is text have not.
+///
+/// # Errors
+/// When there are parameters for the plugin of a formula that was not built with them.
+fn require_effect(config: &Config) -> Result<()> {
+    let Some(idle) = config.idle_parameters() else {
+        return Ok(());
+    };
+    let help = match idle.built {
+        true => "remove the formula, so that the plugin builds it again, or the parameters",
+        false => "write the numbers into the formula, and remove the parameters",
+    };
+    Err(Failure::new(FailureKind::Config, idle).help(help))
 }
 
 /// Ensures that libtorch is available if `config` needs it.

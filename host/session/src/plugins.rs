@@ -15,7 +15,8 @@ use pbg_train::{Fallbacks, GuardedLoss, Strategies};
 use pbg_wasm::{FolderGrant, Limits, PluginPath, PluginSlot, Sandbox};
 
 pub use self::formulas::{
-    NamedPlugins, given as given_formulas, load as load_formulas, require_own_names,
+    NamedPlugins, given as given_formulas, load as load_formulas, origin as formula_origin,
+    require_own_names,
 };
 pub use self::log::PluginLog;
 use self::slots::{FallbackPlugins, Occupant, PluginSources, Slots};

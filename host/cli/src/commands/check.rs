@@ -67,7 +67,7 @@ pub(crate) struct Args {
 /// # Errors
 /// The first problem that would prevent training from starting.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let mut config = load::config(&args.config, terminal)?;
+    let mut config = load::without_formulas(&args.config, terminal)?;
     let given = plugins::given_formulas(&mut config, &args.plugins, None, &terminal)?;
     let named = StrategyOverrides::named(&given.others);
     let filled = plugins::fill(&config, named, None, None, &terminal)?;

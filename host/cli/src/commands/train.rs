@@ -78,7 +78,7 @@ pub(crate) struct Args {
 /// # Errors
 /// The failure or interruption that ended the run early.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let mut config = load::config(&args.config, terminal)?;
+    let mut config = load::without_formulas(&args.config, terminal)?;
     let quiet = matches!(args.progress, ProgressMode::None);
     let faults = match remote::as_url(Path::new(&config.checkpoint_path)) {
         // Replays of a plugin's faults are for its author, who is here.

@@ -371,7 +371,7 @@ fn formulas_are_compared_by_what_they_mean() {
     let halved = compared("own", &written.replace("0.5", "0.25"));
     assert_eq!(
         halved.model_differences(&one),
-        ["formulas.own: another formula"]
+        ["formulas.own: another formula, of the configuration"]
     );
 }
 

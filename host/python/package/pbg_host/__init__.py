@@ -26,6 +26,7 @@ from ._metrics import metrics, report
 from ._answers import Scored, ScoredEdges
 from ._model import Model, Partition, breakdown, evaluate
 from ._native import __version__
+from ._own_comparators import ComparatorFunction, check_comparator, comparator
 from ._own_losses import LossFunction, check_loss, loss
 from ._own_operators import OperatorFunction, check_operator, operator
 from ._own_orders import OrderFunction, check_order, order
@@ -50,6 +51,7 @@ from .errors import (
 __all__ = [
     "CheckpointError",
     "ClusterError",
+    "ComparatorFunction",
     "Config",
     "ConfigError",
     "ConfigLike",
@@ -82,10 +84,12 @@ __all__ = [
     "breakdown",
     "build",
     "check",
+    "check_comparator",
     "check_loss",
     "check_operator",
     "check_order",
     "combine",
+    "comparator",
     "datasets",
     "describe",
     "errors",

@@ -21,12 +21,13 @@ _EXPORTS: dict[Kind, tuple[str, str]] = {
     "order": ("BucketOrder", "export_order"),
     "loss": ("LossTraced", "export_traced_loss"),
     "operator": ("OperatorFormula", "export_traced_operator"),
+    "comparator": ("ComparatorFormula", "export_traced_comparator"),
 }
 
 
 def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> Path:
-    """Builds a sandboxed component from the source of an order, a loss or an operator, by default `NAME.wasm` in the working
-    folder, and returns its path.
+    """Builds a sandboxed component from the source of an order, a loss, an operator or a comparator, by default `NAME.wasm` in
+    the working folder, and returns its path.
 
     It contains the function and what the function uses from its module: other functions, plain values, and imports of
     pure Python packages. Packages with compiled code, such as NumPy, are not available in the sandbox. The component
@@ -35,17 +36,19 @@ def build(function: Function, /, path: str | os.PathLike[str] | None = None) -> 
     """
     if only := component_only(function):
         raise UsageError(
-            f"{_called(function)} is {only[0]}, but build only makes components of orders, losses and operators",
+            f"{_called(function)} is {only[0]}, but build only makes components of orders, losses, operators and comparators",
             help=as_component(only[1]),
         )
     if not isinstance(function, Function):
         raise UsageError(
-            f"{_called(function)} is neither an order nor a loss nor an operator",
-            help="decorate it with @pbg_host.order, @pbg_host.loss or @pbg_host.operator",
+            f"{_called(function)} is neither an order nor a loss, an operator or a comparator",
+            help="decorate it with @pbg_host.order, @pbg_host.loss, @pbg_host.operator or @pbg_host.comparator",
         )
     name, kind = function.name, function.kind
     target = Path(path if path is not None else f"{name}.wasm").absolute()
-    text = module_of(function._made_of, kind, name, function.version, function._parameters)
+    text = module_of(
+        function._made_of, kind, name, function.version, function._parameters, function.class_body()
+    )
     exported, export = _EXPORTS[kind]
     with tempfile.TemporaryDirectory() as folder, _tools_of_this_python():
         if shutil.which(_COMPONENTIZE) is None:

@@ -30,8 +30,8 @@ class Config(Mapping[str, Any]):
 
     Without `source`, keys that include `entities` form a complete configuration; other keys change `pbg.toml` in the
     working folder. Paths in a file are relative to that file, all others to the working folder. docs/config.md
-    documents every key. The operator of a relation may be one of `pbg_host.operator`, whose formula becomes part of the
-    configuration.
+    documents every key. The operator of a relation may be one of `pbg_host.operator`, and `comparator` one of
+    `pbg_host.comparator`, whose formulas become part of the configuration.
 
     Raises `ConfigError` with all errors of the configuration.
     """

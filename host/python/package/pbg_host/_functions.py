@@ -1,4 +1,4 @@
-"""Common parts of strategies that are Python functions: orders, losses and operators of this process."""
+"""Common parts of strategies that are Python functions: orders, losses, operators and comparators of this process."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ import pbg_plugin
 
 from . import _native
 from ._load import as_json
-from ._sources import source_of, told_of
+from ._sources import ClassBody, source_of, told_of
 from .errors import PluginError, UsageError, _warn
 
-Kind = Literal["order", "loss", "operator"]
+Kind = Literal["order", "loss", "operator", "comparator"]
 Native = Any
 
 
@@ -72,6 +72,10 @@ class Function:
     def _of_function(self) -> Any:
         raise NotImplementedError
 
+    def class_body(self) -> ClassBody:
+        """Returns what a class of the SDK needs besides the function."""
+        return {}
+
     def native(self, given: Mapping[str, Any] | None = None) -> Native:
         """Returns the strategy as an object of the host; `given` are parameters from a configuration."""
         raise NotImplementedError
@@ -89,6 +93,8 @@ class Function:
             # If it cannot be written as a module, only its own source is hashed.
             text = source_of(self._made_of) or _code(self._made_of)
         told = f"{self.kind}\n{text}\n{sorted(self._parameters.items())}"
+        if body := self.class_body():
+            told += f"\n{sorted(body.items())}"
         return hashlib.sha256(told.encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -114,8 +120,8 @@ def decorated(
 
 
 PluginLike = Union[str, "os.PathLike[str]", Function]
-"""A plugin: the file or the name of a component, or a function decorated with `pbg_host.order`, `pbg_host.loss`
-or `pbg_host.operator`. It replaces a standard plugin, the operator of all relations, the comparator, or the
+"""A plugin: the file or the name of a component, or a function decorated with `pbg_host.order`, `pbg_host.loss`,
+`pbg_host.operator` or `pbg_host.comparator`. It replaces a standard plugin, the operator of all relations, the comparator, or the
 learning rate schedule."""
 
 
@@ -139,7 +145,6 @@ def undecorated(thing: Any, kind: Kind) -> UsageError:
 _ONLY_COMPONENTS = {
     pbg_plugin.Sampler: ("a relation sampler", "sampler"),
     pbg_plugin.NegativeSampler: ("a negative sampler", "negatives"),
-    pbg_plugin.TracedComparator: ("a comparator", "comparator"),
     pbg_plugin.RateSchedule: ("a learning rate schedule", "schedule"),
 }
 
@@ -167,13 +172,18 @@ def sorted_out(
 ) -> tuple[list[str], dict[Kind, Function]]:
     """Splits plugins into files and names, and the function of each kind."""
     if isinstance(plugins, (str, os.PathLike, Function)) or not isinstance(plugins, Sequence):
-        raise UsageError("plugins: expected a list of files, names, orders, losses or operators")
+        raise UsageError("plugins: expected a list of files, names, orders, losses, operators or comparators")
     named: list[str] = []
     functions: dict[Kind, Function] = {}
     for plugin in plugins:
         if isinstance(plugin, Function):
             if first := functions.get(plugin.kind):
-                whats = {"order": "bucket order", "loss": "loss", "operator": "operator of all relations"}
+                whats = {
+                    "order": "bucket order",
+                    "loss": "loss",
+                    "operator": "operator of all relations",
+                    "comparator": "comparator",
+                }
                 raise UsageError(
                     f"plugins: a run has only one {whats[plugin.kind]}, but there are two: {first.name} and "
                     f"{plugin.name}",
@@ -184,22 +194,23 @@ def sorted_out(
             named.append(os.fspath(plugin))
         elif only := component_only(plugin):
             raise UsageError(
-                f"plugins: {_called(plugin)} is {only[0]}, but only orders, losses and operators can run in Python's process",
+                f"plugins: {_called(plugin)} is {only[0]}, but only orders, losses, operators and comparators can run in "
+                "Python's process",
                 help=as_component(only[1]),
             )
         else:
             raise UsageError(
                 f"plugins: {_called(plugin)} is neither a file nor a name",
-                help="decorate a function with @pbg_host.order, @pbg_host.loss or @pbg_host.operator",
+                help="decorate a function with @pbg_host.order, @pbg_host.loss, @pbg_host.operator or @pbg_host.comparator",
             )
     return named, functions
 
 
 def natives(
     functions: Mapping[Kind, Function], config: Mapping[str, Any]
-) -> tuple[Native | None, Native | None, Native | None]:
-    """Returns the order, the loss and the operator as objects of the host, with their parameters from the
-    configuration."""
+) -> tuple[Native | None, Native | None, Native | None, Native | None]:
+    """Returns the order, the loss, the operator and the comparator as objects of the host, with their parameters from
+    the configuration."""
 
     def native(kind: Kind) -> Native | None:
         function = functions.get(kind)
@@ -214,7 +225,7 @@ def natives(
                 _warn(f"margin: the loss {function.name} {function.version} has no such parameter")
         return function.native(given)
 
-    return native("order"), native("loss"), native("operator")
+    return native("order"), native("loss"), native("operator"), native("comparator")
 
 
 @dataclass(frozen=True)
@@ -255,6 +266,13 @@ def answered(answer: Callable[[], Any], run: tuple[int, int, int] = (1, 1, 1)) -
         return f"{type(error).__name__}: {error}{place}"
     finally:
         pbg_plugin.run.provide(before)
+
+
+def with_parameters(formula: str, parameters: Mapping[str, Any]) -> str:
+    """Returns the text of a formula that says with which parameters of a configuration it was made."""
+    if not parameters:
+        return formula
+    return json.dumps({"params": dict(parameters), **json.loads(formula)})
 
 
 def _declared(parameter: Any) -> dict[str, Any]:

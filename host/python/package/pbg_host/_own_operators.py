@@ -10,7 +10,7 @@ from pbg_plugin import interpret
 from pbg_plugin.operator import trace_operator
 
 from . import _native
-from ._functions import Finding, Function, answered, decorated, findings, wanted
+from ._functions import Finding, Function, answered, decorated, findings, wanted, with_parameters
 
 Formula = Callable[[Any], Any]
 
@@ -48,7 +48,7 @@ class OperatorFunction(Function):
         """Returns the formula as a text for the table `formulas` of a configuration, with these parameters of the
         class. A configuration whose relations have this operator contains it already."""
         text: str = self.native(parameters).formula()
-        return text
+        return with_parameters(text, parameters)
 
     def native(self, given: Mapping[str, Any] | None = None) -> Any:
         operator = self._instance(given)

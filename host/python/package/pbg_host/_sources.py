@@ -14,6 +14,9 @@ from typing import Any
 
 from .errors import UsageError
 
+ClassBody = Mapping[str, Any]
+"""Attributes of a class, with their values."""
+
 _PLAIN = (bool, int, float, str, bytes, type(None))
 
 
@@ -34,9 +37,10 @@ _BASES = {
     "order": ("Order", "plan", "grid_pass"),
     "loss": ("TracedLoss", "build", "scores"),
     "operator": ("TracedOperator", "build", "x"),
+    "comparator": ("TracedComparator", "build", "left, right"),
 }
-"""For each kind of strategy: its class in the SDK, the method that a function replaces, and the name of its
-argument."""
+"""For each kind of strategy: its class in the SDK, the method that a function replaces, and the names of its
+arguments."""
 
 
 def told_of(make: Any) -> str:
@@ -46,9 +50,17 @@ def told_of(make: Any) -> str:
     return "\n\n".join(parts.values())
 
 
-def module_of(make: Any, kind: str, name: str, version: str, parameters: Mapping[str, Any]) -> str:
+def module_of(
+    make: Any,
+    kind: str,
+    name: str,
+    version: str,
+    parameters: Mapping[str, Any],
+    body: ClassBody | None = None,
+) -> str:
     """Returns the source of a module with the function or class `make`, everything that it uses, and the strategy
-    `PbgPlugin`, whose parameters have the given values as defaults."""
+    `PbgPlugin`, whose parameters have the given values as defaults. The class of a function has the attributes in
+    `body`."""
     base, method, given = _BASES[kind]
     if isinstance(make, type):
         plugin = (
@@ -63,8 +75,9 @@ def module_of(make: Any, kind: str, name: str, version: str, parameters: Mapping
         )
     else:
         about = (inspect.getdoc(make) or "A function of Python.").splitlines()[0]
+        attributes = [f"    {key} = {value!r}\n" for key, value in (body or {}).items()]
         plugin = (
-            f"class PbgPlugin({base}):\n"
+            f"class PbgPlugin({base}):\n{''.join(attributes)}"
             "    @classmethod\n"
             "    def metadata(cls):\n"
             f"        return Metadata({name!r}, {version!r}, {about!r})\n\n"

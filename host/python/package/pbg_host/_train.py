@@ -200,7 +200,7 @@ def train(
         pbg_host.train("pbg.toml", num_epochs=10, plugins=["my_order.wasm"])
 
     `plugins` replace the standard ones: files or names of components, and functions decorated with `pbg_host.order`,
-    `pbg_host.loss` or `pbg_host.operator`, which becomes the operator of all relations. `progress` shows a bar (with tqdm) in terminals and notebooks. In other places, such as log files,
+    `pbg_host.loss`, `pbg_host.comparator` or `pbg_host.operator`, which becomes the operator of all relations. `progress` shows a bar (with tqdm) in terminals and notebooks. In other places, such as log files,
     and without tqdm, it prints a line for each epoch and every half minute. `progress=False` shows nothing. `on_event`
     is called with every event; if it returns `False`, the run commits and ends.
 

@@ -1,9 +1,5 @@
 //! Operators of Python, which are formulas.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
-use pbg_config::Config as RunConfig;
 use pbg_contract::{OperatorExecutors, check_operator as tried, checked_dimension};
 use pbg_core::model::Operator;
 use pbg_core::strategy::{StrategyError, StrategyId};
@@ -11,11 +7,11 @@ use pbg_formula::operator::definition::MAX_NODES;
 use pbg_formula::operator::{
     FormulaHandle, InitialValue, OperatorDefinition, OperatorFormula, ParameterVector,
 };
-use pbg_session::plugins::given_formulas;
-use pbg_session::{Failure, FailureKind, FrontEnd, Result};
+use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
 
 use super::node::{NodeTold, nodes};
+use super::own_formulas::{OwnFormula, require_plain_name};
 use super::{asked, fault, strategy_id};
 use crate::config::json;
 use crate::front::work;
@@ -47,20 +43,24 @@ impl FunctionOperator {
 
     /// Returns the checked formula as a text for the table `formulas` of a configuration.
     fn formula(&self, py: Python<'_>) -> PyResult<String> {
-        work(py, |_| json(self.checked()?.definition()))
+        work(py, |_| json(self.checked()?.formula.definition()))
     }
 }
 
 impl FunctionOperator {
     /// Gets the formula, and checks it like that of a component.
-    pub(crate) fn checked(&self) -> Result<OperatorFormula> {
+    pub(crate) fn checked(&self) -> Result<OwnFormula<OperatorFormula>> {
         let checked = self.definition().and_then(|definition| {
             let checked = definition.check(MAX_NODES);
             checked.map_err(|error| fault(&self.id, "build", error))
         });
         let formula = checked.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
-        check_name(&self.id.name)?;
-        Ok(formula)
+        let built_in = Operator::built_in(&self.id.name).is_some();
+        require_plain_name("operator", &self.id.name, built_in)?;
+        Ok(OwnFormula {
+            id: self.id.clone(),
+            formula,
+        })
     }
 
     fn definition(&self) -> Result<OperatorDefinition, StrategyError> {
@@ -99,60 +99,11 @@ impl FunctionOperator {
     }
 }
 
-/// Checks that a configuration can refer to an operator by this name.
-fn check_name(name: &str) -> Result<()> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    let what = if Operator::built_in(name).is_some() {
-        "is that of a built-in operator"
-    } else if name.is_empty() || !name.chars().all(plain) {
-        "must consist of letters, digits, `-` and `_`"
-    } else {
-        return Ok(());
-    };
-    let text = format!("pbg_host.operator: the name {name:?} {what}");
-    let help = "choose another name: name=...";
-    Err(Failure::message(FailureKind::Usage, text).help(help))
-}
-
-/// Sets the operator of every relation of `config` to the one that is given, by Python or among the components
-/// `plugins`, and the comparator to the one among them, if there are any, and returns the other components.
-///
-/// # Errors
-/// As for [`given_formulas`], and when there are two.
-pub(crate) fn set_formulas(
-    config: &mut RunConfig,
-    plugins: &[String],
-    own: Option<&OperatorFormula>,
-    stop: Option<&Arc<AtomicBool>>,
-    front: &dyn FrontEnd,
-) -> Result<Vec<String>> {
-    let given = given_formulas(config, plugins, stop, front)?;
-    let Some(own) = own else {
-        return Ok(given.others);
-    };
-    let name = own.name();
-    if let Some(second) = given.operator {
-        let text = format!(
-            "plugins: there can be only one operator of all relations, but there are two: {name} and {second}"
-        );
-        let help = "set operators per relation in the configuration";
-        return Err(Failure::message(FailureKind::Usage, text).help(help));
-    }
-    for relation in &mut config.relations {
-        name.clone_into(&mut relation.operator);
-    }
-    pbg_session::plugins::require_own_names(config)?;
-    config.remove_unused_formulas();
-    let stored = config.set_formula(name, own.definition());
-    stored.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
-    Ok(given.others)
-}
-
 /// Checks the contract of an operator on many embeddings. Returns the findings as JSON.
 #[pyfunction]
 pub(crate) fn check_operator(py: Python<'_>, operator: &FunctionOperator) -> PyResult<String> {
     work(py, |_| {
-        let formula = FormulaHandle::new(operator.checked()?);
+        let formula = FormulaHandle::new(operator.checked()?.formula);
         let dimension = checked_dimension(&formula);
         let executable = |side| pbg_train::executable(side, dimension);
         json(&tried(

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pbg_config::{Config, is_plugin_path};
+use pbg_config::{Config, FormulaOrigin, is_plugin_path};
 use pbg_core::model::Comparator;
+use pbg_core::strategy::StrategyId;
 use pbg_wasm::{LoadedPlugin, PluginSlot, PluginSource, Sandbox};
 
 use super::configured::parameters;
@@ -26,11 +27,11 @@ pub fn load(config: &mut Config, front: &dyn FrontEnd) -> Result<()> {
     }
     let sandbox = sandbox(config, None, front)?;
     for name in operators {
-        let plugin = open(&sandbox, &name)?;
+        let plugin = open(&sandbox, &name, PluginSlot::TracedOperator)?;
         take_operator(config, plugin, &name)?;
     }
     if let Some(name) = comparator {
-        let plugin = open(&sandbox, &name)?;
+        let plugin = open(&sandbox, &name, PluginSlot::Comparator)?;
         take_comparator(config, plugin, &name)?;
     }
     Ok(())
@@ -50,7 +51,8 @@ pub struct NamedPlugins {
 }
 
 /// Sets the operator of every relation of `config`, its comparator and its learning rate schedule to those among the
-/// plugins `named`, if there are any. Calls that are running when `stop` is set end soon.
+/// plugins `named`, if there are any, and then loads the formulas that `config` still lacks: plugins that are replaced
+/// need not exist. Calls of the plugins `named` that are running when `stop` is set end soon.
 ///
 /// # Errors
 /// When a plugin cannot be loaded, or there are two of one of these kinds, or the configuration does not suit the schedule.
@@ -60,10 +62,22 @@ pub fn given(
     stop: Option<&Arc<AtomicBool>>,
     front: &dyn FrontEnd,
 ) -> Result<NamedPlugins> {
+    let found = match named.is_empty() {
+        true => NamedPlugins::default(),
+        false => replace(config, named, stop, front)?,
+    };
+    load(config, front)?;
+    Ok(found)
+}
+
+/// Sets what the plugins `named` replace.
+fn replace(
+    config: &mut Config,
+    named: &[String],
+    stop: Option<&Arc<AtomicBool>>,
+    front: &dyn FrontEnd,
+) -> Result<NamedPlugins> {
     let mut found = NamedPlugins::default();
-    if named.is_empty() {
-        return Ok(found);
-    }
     let mut sandbox = sandbox(config, None, front)?;
     if let Some(stop) = stop {
         sandbox = sandbox.with_interrupt(Arc::clone(stop));
@@ -149,20 +163,29 @@ pub fn require_own_names(config: &Config) -> Result<()> {
     Err(Failure::message(FailureKind::Usage, text).help(help))
 }
 
-fn open(sandbox: &Sandbox, name: &str) -> Result<LoadedPlugin> {
-    Ok(sandbox.open(search_path().resolve(name)?)?)
+fn open(sandbox: &Sandbox, name: &str, slot: PluginSlot) -> Result<LoadedPlugin> {
+    Ok(sandbox.open(search_path().resolve_for(name, slot)?)?)
 }
 
 fn take_operator(config: &mut Config, plugin: LoadedPlugin, name: &str) -> Result<()> {
-    let parameters = parameters(config, &plugin);
+    let (parameters, origin) = (parameters(config, &plugin), origin(config, &plugin.id()));
     let operator = plugin.into_operator(&parameters)?;
-    let stored = config.set_formula(name, operator.formula.definition());
+    let stored = config.set_formula(name, operator.formula.definition(), &origin);
     stored.map_err(|error| Failure::new(FailureKind::Plugin, error))
 }
 
 fn take_comparator(config: &mut Config, plugin: LoadedPlugin, name: &str) -> Result<()> {
-    let parameters = parameters(config, &plugin);
+    let (parameters, origin) = (parameters(config, &plugin), origin(config, &plugin.id()));
     let comparator = plugin.into_comparator(&parameters)?;
-    let stored = config.set_formula(name, comparator.formula.definition());
+    let stored = config.set_formula(name, comparator.formula.definition(), &origin);
     stored.map_err(|error| Failure::new(FailureKind::Plugin, error))
+}
+
+/// Returns the origin of a formula that a plugin builds with the parameters of `config`.
+pub fn origin(config: &Config, plugin: &StrategyId) -> FormulaOrigin {
+    let params = config.plugins.params.get(&plugin.name);
+    FormulaOrigin {
+        plugin: Some(format!("{} {}", plugin.name, plugin.version)),
+        params: params.cloned().unwrap_or_default(),
+    }
 }

@@ -76,7 +76,7 @@ struct Run {
 /// # Errors
 /// The failure that ended a run, and for training on a GPU.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
-    let config = load::config(&args.config, terminal)?;
+    let config = load::without_formulas(&args.config, terminal)?;
     if config.execution.device != "cpu" {
         let what = "`bench scale-up` measures workers on cores, but execution.device is a GPU; \
                     set it to \"cpu\"";

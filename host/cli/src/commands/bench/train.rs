@@ -72,7 +72,7 @@ struct Report {
 /// The failure that ended the run.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     libtorch::load_for_comparison()?;
-    let config = load::config(&args.config, terminal)?;
+    let config = load::without_formulas(&args.config, terminal)?;
     let (resolved, watch) = train(config, args.epochs, &args.plugins, terminal)?;
     let report = watch.report(pbg_bench::ceiling(&resolved)?);
     let print = |out: &mut dyn Write| print_report(out, &report, args.profile);

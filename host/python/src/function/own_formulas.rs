@@ -1,0 +1,99 @@
+//! Formulas of Python that replace those of a configuration: the operator of all relations, and the comparator.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use pbg_config::Config as RunConfig;
+use pbg_core::strategy::StrategyId;
+use pbg_formula::comparator::ComparatorFormula;
+use pbg_formula::operator::OperatorFormula;
+use pbg_session::plugins::{formula_origin, given_formulas, require_own_names};
+use pbg_session::{Failure, FailureKind, FrontEnd, Result};
+
+/// Checked formula of Python, with the identity of the function or class that builds it.
+pub(crate) struct OwnFormula<F> {
+    pub(crate) id: StrategyId,
+    pub(crate) formula: F,
+}
+
+/// Formulas of Python that are given to a run.
+#[derive(Default)]
+pub(crate) struct OwnFormulas {
+    /// The operator of all relations.
+    pub(crate) operator: Option<OwnFormula<OperatorFormula>>,
+    /// The comparator.
+    pub(crate) comparator: Option<OwnFormula<ComparatorFormula>>,
+}
+
+impl OwnFormulas {
+    /// Sets the operator of every relation of `config` and its comparator to those that are given, by Python or among
+    /// the components `plugins`, if there are any, and returns the other components.
+    ///
+    /// # Errors
+    /// As for [`given_formulas`], and when there are two of one kind, or both have one name.
+    pub(crate) fn set(
+        &self,
+        config: &mut RunConfig,
+        plugins: &[String],
+        stop: Option<&Arc<AtomicBool>>,
+        front: &dyn FrontEnd,
+    ) -> Result<Vec<String>> {
+        // What they replace need not be loaded.
+        if let Some(own) = &self.operator {
+            let origin = formula_origin(config, &own.id);
+            for relation in &mut config.relations {
+                own.id.name.clone_into(&mut relation.operator);
+            }
+            let stored = config.set_formula(&own.id.name, own.formula.definition(), &origin);
+            stored.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
+        }
+        if let Some(own) = &self.comparator {
+            let origin = formula_origin(config, &own.id);
+            own.id.name.clone_into(&mut config.comparator);
+            require_own_names(config)?;
+            let stored = config.set_formula(&own.id.name, own.formula.definition(), &origin);
+            stored.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
+        }
+        let given = given_formulas(config, plugins, stop, front)?;
+        let operators = self
+            .operator
+            .as_ref()
+            .map(|own| &own.id)
+            .zip(given.operator);
+        if let Some((first, second)) = operators {
+            let text = format!(
+                "plugins: there can be only one operator of all relations, but there are two: {} and {second}",
+                first.name
+            );
+            let help = "set operators per relation in the configuration";
+            return Err(Failure::message(FailureKind::Usage, text).help(help));
+        }
+        let comparators = self.comparator.as_ref().map(|own| &own.id);
+        if let Some((first, second)) = comparators.zip(given.comparator) {
+            let text = format!(
+                "plugins: a run has only one comparator, but there are two: {} and {second}",
+                first.name
+            );
+            return Err(Failure::message(FailureKind::Usage, text));
+        }
+        require_own_names(config)?;
+        config.remove_unused_formulas();
+        Ok(given.others)
+    }
+}
+
+/// Checks that a configuration can refer to a formula by this name. `built_in` says whether the program has its own
+/// operator or comparator of this name.
+pub(crate) fn require_plain_name(kind: &str, name: &str, built_in: bool) -> Result<()> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let what = if built_in {
+        format!("is that of a built-in {kind}")
+    } else if name.is_empty() || !name.chars().all(plain) {
+        "must consist of letters, digits, `-` and `_`".to_owned()
+    } else {
+        return Ok(());
+    };
+    let text = format!("pbg_host.{kind}: the name {name:?} {what}");
+    let help = "choose another name: name=...";
+    Err(Failure::message(FailureKind::Usage, text).help(help))
+}
