@@ -1,5 +1,7 @@
 //! Learning rate schedules from plugins: trained, resumed, and refused where they or their answers do not fit.
 
+use std::fs;
+
 use crate::support::graph::CONFIG;
 use crate::support::plugin::{factor, schedule};
 use crate::support::{Workplace, finish, with};
@@ -81,6 +83,42 @@ fn a_resumed_run_equals_an_uninterrupted_one() {
             .run(longer)
             .fails(5, &["lr_schedule.decay_epochs: 5, not 4"]);
     }
+}
+
+/// A checkpoint knows its plugins by their bytes, so their files may be moved between the parts of a run.
+#[test]
+fn a_run_resumes_with_plugins_that_have_moved() {
+    let [whole, parts] = [(); 2].map(|()| place(&factor(LINEAR)));
+    let mut standard = pbg_wasm::standard_plugins().iter();
+    let softmax = standard.find(|plugin| plugin.name == "softmax").unwrap();
+    for place in [&whole, &parts] {
+        fs::write(place.path("own.wasm"), softmax.bytes).unwrap();
+    }
+    let set = [
+        "lr_schedule.decay_epochs=4",
+        "lr_schedule.decay=mine.wasm",
+        "loss_fn=own.wasm",
+    ];
+    whole.run(keys(&set)).succeeds();
+    parts
+        .run(keys(&[&set[..], &["num_epochs=2"]].concat()))
+        .succeeds();
+    fs::create_dir(parts.path("shelf")).unwrap();
+    fs::rename(parts.path("mine.wasm"), parts.path("shelf/rate.wasm")).unwrap();
+    fs::rename(parts.path("own.wasm"), parts.path("shelf/loss.wasm")).unwrap();
+    let moved = [
+        set[0],
+        "lr_schedule.decay=shelf/rate.wasm",
+        "loss_fn=shelf/loss.wasm",
+    ];
+    parts.run(keys(&moved)).succeeds();
+    assert_eq!(embeddings(&whole), embeddings(&parts));
+    // Other bytes are another plugin, wherever they are.
+    parts.write("shelf/rate.wasm", schedule(&factor("(f64.const 0.5)")));
+    let longer = keys(&[&moved[..], &["num_epochs=5"]].concat());
+    parts
+        .run(longer)
+        .fails(5, &["the learning rate schedule was evil 6.6.6 (sha256"]);
 }
 
 #[test]

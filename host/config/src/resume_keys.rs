@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
-use super::difference::{ConfigDifference, compare, leaves};
+use super::difference::{ConfigDifference, compare, leaves, shown};
 use super::formulas::canonical_formula;
-use super::installed::LR_DECAY;
+use super::installed::{LR_DECAY, is_plugin_path};
 use super::key_path::KeyPath;
 use super::{Config, DEFAULT_NEGATIVES};
 
@@ -80,6 +80,9 @@ const TRAINING_OF_MODEL: [&str; 1] = ["entities.*.frozen"];
 
 /// First line of the hashed text; must change whenever the format of the text changes.
 const FORM: &str = "pbg-host training configuration 3\n";
+
+/// What a file of a plugin is hashed as, wherever it is.
+const ANY_FILE: &str = "*.wasm";
 
 /// Keys of the schedule's course.
 const LR_COURSE: [&str; 3] = [
@@ -180,7 +183,27 @@ impl Config {
         );
         self.remove_derived_differences(other, &mut differences);
         self.name_formulas(other, &mut differences);
+        self.name_files(other, &mut differences);
         differences
+    }
+
+    /// Shows the names of differing strategies as the configurations have them.
+    fn name_files(&self, other: &Self, differences: &mut [ConfigDifference]) {
+        let names = |config: &Self| {
+            [
+                ("bucket_order", config.bucket_order.clone()),
+                ("relation_sampler", config.relation_sampler.clone()),
+                ("negative_sampler", config.negative_sampler.clone()),
+                ("loss_fn", config.loss_fn.clone()),
+                (LR_DECAY, config.lr_schedule.decay.clone()),
+            ]
+        };
+        for ((key, here), (_, there)) in names(self).into_iter().zip(names(other)) {
+            for difference in differences.iter_mut().filter(|found| found.key == key) {
+                (difference.here, difference.other) =
+                    (shown(&here.clone().into()), shown(&there.clone().into()));
+            }
+        }
     }
 
     /// Replaces the texts of differing formulas by where they come from.
@@ -264,6 +287,18 @@ impl Config {
         }
         for entity in filled.entities.values_mut() {
             entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
+        }
+        // A checkpoint has the bytes of these plugins, by their checksums, and compares them. Their files may move.
+        for strategy in [
+            &mut filled.bucket_order,
+            &mut filled.relation_sampler,
+            &mut filled.negative_sampler,
+            &mut filled.loss_fn,
+            &mut filled.lr_schedule.decay,
+        ] {
+            if is_plugin_path(strategy) {
+                ANY_FILE.clone_into(strategy);
+            }
         }
         // This cannot fail: keys are strings, and non-finite numbers become null.
         let mut json = serde_json::to_value(&filled).unwrap_or_default();

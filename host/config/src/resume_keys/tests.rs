@@ -81,6 +81,23 @@ fn every_key_is_in_the_hash_or_outside_it() {
     assert_eq!(outside(&base())["workers"], "unset");
 }
 
+/// A checkpoint compares the bytes of plugins, so their files may be anywhere.
+#[test]
+fn files_of_plugins_may_move() {
+    for key in ["bucket_order", "loss_fn", "lr_schedule.decay"] {
+        let (here, there) = (with(key, "here.wasm"), with(key, "shelf/there.wasm"));
+        assert_eq!(here.training_hash(), there.training_hash(), "{key}");
+        assert_eq!(here.training_differences(&there), [""; 0]);
+        assert_ne!(here.training_hash(), base().training_hash(), "{key}");
+        let differences = here.training_differences(&base());
+        let shown: Vec<String> = differences.iter().map(ToString::to_string).collect();
+        let named = shown
+            .iter()
+            .any(|text| text.starts_with(&format!("{key}: \"here.wasm\", not ")));
+        assert!(named, "{shown:?}");
+    }
+}
+
 #[test]
 fn vectors_are_read_once_and_frozen_embeddings_mean_the_same() {
     for key in ["init", "init_names"] {
