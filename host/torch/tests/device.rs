@@ -9,7 +9,7 @@ use std::sync::Arc;
 use pbg_core::graph::Side;
 use pbg_core::loss::TracedLoss;
 use pbg_core::model::{Comparator, Operator, Precision, Regularizer, Update};
-use pbg_core::strategy::{Loss as _, LossWorker, StrategyId};
+use pbg_core::strategy::{Loss as _, LossWorker, MASKED, StrategyId};
 use pbg_formula::loss::{LossDefinition, LossParameter};
 use pbg_formula::node::{Binary, FormulaNode, Reduction, Unary};
 use pbg_kernels::device::{OpenDevice as _, OpenError};
@@ -35,6 +35,9 @@ struct After {
     /// Numbers of negatives whose score equals that of their positive up to rounding, per step and side: other
     /// occurrences of the true entity.
     ties: Vec<[u64; 2]>,
+    /// Number of scores so near a kink of the loss or the comparator that rounding decides on which side they are, and so
+    /// which gradient they have.
+    kinks: usize,
     rows: Vec<Vec<f64>>,
     accumulators: Vec<f32>,
     parameters: Vec<f32>,
@@ -128,12 +131,46 @@ fn every_operation() -> GraphLoss {
     })
 }
 
+/// Scores of negatives at which the slope of [`every_operation`] jumps: the ends of the clamp, the threshold, and where the
+/// two sides of the minimum are equal, below the threshold and beyond the clamp.
+const KINKS: [f32; 5] = [-4.0, 0.280_469_7, 0.5, 4.0, 1672.107_7];
+/// Size of rounding errors of scores, relative to the largest score of a block.
+const ROUNDING: f32 = 1e-4;
+/// Smallest distance, relative to the largest one, whose direction is more than rounding.
+const DIRECTED: f32 = 0.05;
+
+/// Returns how many scores of a row are near a kink; `largest` is the largest score of the block.
+fn near_kinks(case: &Case, positive: f32, negatives: &[f32], largest: f32) -> usize {
+    let rounding = ROUNDING * (1.0 + largest);
+    let near = |a: f32, b: f32| (a - b).abs() <= rounding;
+    let at_kink = |negative: &f32| match case.loss {
+        // The margin.
+        2 => near(*negative - positive, -0.3),
+        3 => KINKS.iter().any(|kink| near(*negative, *kink)),
+        _ => false,
+    };
+    // Which negative is the maximum. Equal numbers belong to one entity.
+    let most = negatives.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let also_most = |negative: &&f32| **negative != most && near(**negative, most);
+    let tied = match case.loss {
+        3 => negatives.iter().filter(also_most).count(),
+        _ => 0,
+    };
+    // A bias is part of the score, which then is no distance.
+    let is_distance = case.spec.comparator == Comparator::L2 && !case.spec.bias;
+    let is_near = |score: f32| is_distance && score.abs() <= DIRECTED * largest;
+    let scores = negatives.iter().copied().chain([positive]);
+    negatives.iter().filter(|score| at_kink(score)).count()
+        + tied
+        + scores.filter(|score| is_near(*score)).count()
+}
+
 /// Trains some steps, on a core or on `place`.
 fn train(case: &Case, place: Option<TorchDevice>) -> Result<After, StepError> {
     let mut twin = Twin::new(case.spec.clone(), case.weighted, case.seed);
     let spec = Arc::new(case.spec.clone());
     let mut loss = loss(case.loss);
-    let (mut stats, mut ties) = (Vec::new(), Vec::new());
+    let (mut stats, mut ties, mut kinks) = (Vec::new(), Vec::new(), 0);
     if let Some(place) = place {
         twin.tables
             .iter_mut()
@@ -163,10 +200,13 @@ fn train(case: &Case, place: Option<TorchDevice>) -> Result<After, StepError> {
             let mut tied = [0; 2];
             let mut count = |side: Side, _: usize, positive: &[f32], negative: &[f32]| {
                 let columns = negative.len() / positive.len();
+                let all = positive.iter().chain(negative).map(|score| score.abs());
+                let largest = all.filter(|score| *score != -MASKED).fold(0.0, f32::max);
                 for (row, p) in positive.iter().enumerate() {
                     let row = &negative[row * columns..(row + 1) * columns];
                     let tie = |n: &&f32| (*n - p).abs() <= 1e-4 * (1.0 + p.abs());
                     tied[side as usize] += row.iter().filter(tie).count() as u64;
+                    kinks += near_kinks(case, *p, row, largest);
                 }
             };
             let params = &twin.params;
@@ -193,6 +233,7 @@ fn train(case: &Case, place: Option<TorchDevice>) -> Result<After, StepError> {
     Ok(After {
         stats,
         ties,
+        kinks,
         rows: twin.tables.iter().flat_map(rows_of).collect(),
         accumulators,
         parameters: parameters
@@ -209,12 +250,18 @@ fn refusal(spec: &ModelSpec, precision: Precision) -> Option<String> {
         .refusal(spec, precision)
 }
 
-/// Asserts that a device and a core compute the same.
-fn compare(case: &Case, place: TorchDevice) {
+/// Asserts that a device and a core compute the same. Returns false if rounding decides what they compute, so that they
+/// need not.
+#[must_use]
+fn compare(case: &Case, place: TorchDevice) -> bool {
     pbg_torch::load_found();
     let expected = train(case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+    if expected.kinks > 0 {
+        return false;
+    }
     let found = train(case, Some(place)).unwrap_or_else(|e| panic!("{case:?}: {e}"));
     agree(case, &found, &expected);
+    true
 }
 
 /// Asserts that both results are equal within 1e-4, relative to the largest number of a row.
@@ -331,12 +378,11 @@ proptest! {
     #[test]
     fn a_device_computes_what_a_core_does(case in cases()) {
         // A traced operator may map an entity almost to another. There the direction of the gradient of l2 follows from
-        // rounding, so the results differ.
+        // rounding, so the results differ; with a bias, the score does not show it.
         let moves = |relation: &RelationSpec| matches!(relation.operator, Operator::Traced(_));
         let is_moved = case.spec.relations.iter().any(moves);
-        prop_assume!(case.spec.comparator != Comparator::L2 || !is_moved);
-        pbg_torch::load_found();
-        compare(&case, TorchDevice::MAIN_MEMORY);
+        prop_assume!(case.spec.comparator != Comparator::L2 || !is_moved || !case.spec.bias);
+        prop_assume!(compare(&case, TorchDevice::MAIN_MEMORY));
     }
 
     /// The results do not depend on how a batch is cut into slices.
@@ -352,6 +398,7 @@ proptest! {
         case.execution.update = Update::Batch;
         case.execution.slice_bytes = 1 << 30;
         let whole = train(&case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
+        prop_assume!(whole.kinks == 0);
         case.execution.slice_bytes = slice_bytes;
         let sliced = train(&case, None).unwrap_or_else(|e| panic!("{case:?}: {e}"));
         agree(&case, &sliced, &whole);
@@ -372,10 +419,9 @@ fn a_gpu_computes_what_a_core_does() {
         }
     };
     let mut runner = proptest::test_runner::TestRunner::deterministic();
-    for _ in 0..300 {
-        let case = cases().new_tree(&mut runner).expect("a case").current();
-        compare(&case, place);
-    }
+    let drawn = (0..400).map(|_| cases().new_tree(&mut runner).expect("a case").current());
+    let compared = drawn.filter(|case| compare(case, place)).count();
+    assert!(compared >= 300, "only {compared} cases have no kink");
 }
 
 /// A step whose negatives also come from the other side's partition.
