@@ -36,6 +36,11 @@ impl Verdicts {
         &self.failed
     }
 
+    /// Adds a remark that is no difference.
+    pub(super) fn note(&mut self, text: &str) {
+        self.lines.push(text.to_owned());
+    }
+
     fn add(&mut self, what: &str, cells: &str, differences: &[String], differs: bool) {
         self.differing += usize::from(differs);
         let verdict = match (differs, differences.is_empty()) {
