@@ -9,16 +9,24 @@ use crate::support::graph::{CONFIG, name};
 
 const EXPORT: [&str; 6] = ["export", "model", "--format", "hub", "--out", "hub"];
 
-/// Trains with absolute paths in the configuration, with keys that only this machine has, and with validation.
+/// Formula of an operator that a plugin has built with a path.
+const BUILT: &str = r#"{"plugin": "shifts 0.1.0", "params": {"path": "HERE/shifts.json"},
+    "name": "shifts", "components": 1, "parameters": [{"name": "shift", "initial": "zero"}],
+    "nodes": [{"component": 0}, {"parameter": 0}, {"binary": ["add", 0, 1]}], "outputs": [2]}"#;
+
+/// Trains with absolute paths in the configuration, with keys that only this machine has, with an operator that a plugin
+/// has built with a path, and with validation.
 fn trained() -> Workplace {
     let place = Workplace::with_dataset(CONFIG);
     let here = place.path("").display().to_string();
     let at = |name: &str| format!("\"{}\"", place.path(name).display());
     let config = CONFIG
         .replace("\"data\"", &at("data"))
-        .replace("\"model\"", &at("model"));
+        .replace("\"model\"", &at("model"))
+        .replace("\"translation\"", "\"shifts\"");
+    let built = BUILT.replace("HERE", &here);
     let own = format!(
-        "[validation]\nedges = \"test\"\n[plugins.params.from_file]\npath = {}\n\
+        "[formulas]\nshifts = '''{built}'''\n[validation]\nedges = \"test\"\n[plugins.params.from_file]\npath = {}\n\
          [[plugins.grants]]\nplugin = \"from_file\"\nread = [\"{here}\"]\n",
         at("plan.json")
     );
@@ -52,12 +60,14 @@ fn an_exported_folder_answers_alone_and_names_no_place() {
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     let here = place.path("").display().to_string();
     let here = here.trim_end_matches('/');
-    assert!(original.contains(here) && original.contains("plan.json"));
     let told = manifest.to_string();
-    assert!(
-        !told.contains(here) && !told.contains("plan.json"),
-        "{told}"
-    );
+    for hidden in [here, "plan.json", "shifts.json"] {
+        assert!(
+            original.contains(hidden) && !told.contains(hidden),
+            "{told}"
+        );
+    }
+    assert!(told.contains("shifts 0.1.0"), "{told}");
     assert!(!place.path("hub/metrics.jsonl").exists());
     let card = place.read("hub/README.md");
     for part in [

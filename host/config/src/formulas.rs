@@ -143,6 +143,17 @@ impl Config {
         Ok(())
     }
 
+    /// Removes from all formulas the parameters with which plugins have built them.
+    pub fn forget_parameters_of_formulas(&mut self) {
+        for text in self.formulas.values_mut() {
+            if let Ok(Json::Object(mut fields)) = serde_json::from_str(text)
+                && fields.remove("params").is_some()
+            {
+                *text = Json::Object(fields).to_string();
+            }
+        }
+    }
+
     /// Returns the origin of the formula called `name`, if there is one.
     pub(super) fn formula_origin(&self, name: &str) -> Option<FormulaOrigin> {
         self.formulas.get(name).map(|text| FormulaOrigin::of(text))

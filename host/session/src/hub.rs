@@ -84,6 +84,7 @@ fn portable(mut config: Config) -> Config {
     (config.num_machines, config.num_partition_servers) = (1, 0);
     (config.execution, config.workers) = (Default::default(), None);
     config.plugins = Default::default();
+    config.forget_parameters_of_formulas();
     for name in [
         &mut config.bucket_order,
         &mut config.relation_sampler,
