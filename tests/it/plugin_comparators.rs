@@ -132,11 +132,38 @@ fn another_formula_is_another_model() {
     let curved = "plugins.params.hyperbolic.curvature=2";
     place.run(with(&TRAIN, &["num_epochs=3", curved])).fails(
         5,
-        &["formulas.hyperbolic: another formula, of the plugin hyperbolic"],
+        &["formulas.hyperbolic: differs, though both are from the plugin hyperbolic"],
     );
     place
         .run(with(&TRAIN, &["num_epochs=3", "comparator=l2"]))
         .fails(5, &["comparator: \"l2\", not \"hyperbolic\""]);
+}
+
+/// A model is asked with the formula of its checkpoint, which the configuration cannot change.
+#[test]
+fn other_parameters_than_those_of_the_model_are_refused() {
+    let place = with_comparator("hyperbolic");
+    let ask = ["eval", "pbg.toml", "--edges", "test"];
+    let curvature = |value: &str| format!("plugins.params.hyperbolic.curvature={value}");
+    let curved = |value: &str| place.run(with(&ask, &[&curvature(value)]));
+    place.run(with(&TRAIN, &[&curvature("2.0")])).succeeds();
+    let said = [
+        "plugins.params.hyperbolic: has no effect, since formulas.hyperbolic is the formula as text, which was built \
+         with other parameters",
+        "`--set formulas.hyperbolic=none`",
+    ];
+    curved("3.0").fails(3, &said);
+    // Those of its training, or none, are no change.
+    curved("2.0").succeeds();
+    place.run(ask).succeeds();
+    let config = place.read("pbg.toml");
+    let edited = "\n[plugins.params]\nhyperbolic = { curvature = 3.0 }\n";
+    place.write("pbg.toml", format!("{config}{edited}"));
+    place.run(ask).fails(3, &said);
+    let spelled = "plugins . \"params\".hyperbolic={ curvature = 3.0 }";
+    place
+        .run(with(&["eval", "model", "--edges", "test"], &[spelled]))
+        .fails(3, &said);
 }
 
 #[test]

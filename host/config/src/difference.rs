@@ -7,6 +7,9 @@ use serde_json::Value as Json;
 
 use super::key_path::{KeyPath, quoted_key};
 
+/// Text of a value that is not set.
+pub(super) const UNSET: &str = "unset";
+
 /// Key whose values differ, with both values as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigDifference {
@@ -29,17 +32,16 @@ impl ConfigDifference {
 
 impl fmt::Display for ConfigDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.is_about("formulas") {
-            // Formulas with hundreds of nodes are not readable in a message, so the values are where they come from.
-            true if self.here == self.other => {
-                write!(f, "{}: another formula, {}", self.key, self.here)
-            }
-            true => write!(
-                f,
-                "{}: another formula, {}, not {}",
-                self.key, self.here, self.other
-            ),
-            false => write!(f, "{}: {}, not {}", self.key, self.here, self.other),
+        let Self { key, here, other } = self;
+        // Formulas with hundreds of nodes are not readable in a message, so the values are where they come from.
+        if !self.is_about("formulas") {
+            return write!(f, "{key}: {here}, not {other}");
+        }
+        match (here.as_str(), other.as_str()) {
+            (UNSET, _) => write!(f, "{key}: is only there, {other}"),
+            (_, UNSET) => write!(f, "{key}: is only here, {here}"),
+            _ if here == other => write!(f, "{key}: differs, though both are {here}"),
+            _ => write!(f, "{key}: differs, here {here}, there {other}"),
         }
     }
 }
@@ -94,7 +96,7 @@ fn collect(json: &Json, path: &KeyPath, found: &mut BTreeMap<String, String>) {
 /// Formats a value as TOML.
 pub(super) fn shown(json: &Json) -> String {
     match json {
-        Json::Null => "unset".to_owned(),
+        Json::Null => UNSET.to_owned(),
         // Most numbers were single precision before they became JSON.
         Json::Number(n) if n.is_f64() => {
             let x = n.as_f64().unwrap_or_default();

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use pbg_core::model::{Comparator, Operator};
+use pbg_core::strategy::StrategyId;
 use pbg_formula::comparator::ComparatorDefinition;
 use pbg_formula::error::FormulaError;
 use pbg_formula::operator::OperatorDefinition;
@@ -14,7 +14,6 @@ use serde_json::Value as Json;
 
 use super::Config;
 use super::installed::is_plugin_path;
-use super::key_path::quoted_key;
 
 /// Error of a formula that cannot be written as text, such as one with an infinite number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +24,7 @@ pub struct UnwritableFormula {
 }
 
 /// Parameters of a plugin, by name.
-type Parameters = BTreeMap<String, Json>;
+pub(super) type Parameters = BTreeMap<String, Json>;
 
 /// What a formula's text says about the plugin that has built it. A formula that a user has written says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -38,28 +37,38 @@ pub struct FormulaOrigin {
 }
 
 impl FormulaOrigin {
+    /// Creates the origin of a formula that a plugin has built with these parameters.
+    #[must_use]
+    pub fn of_plugin(plugin: &StrategyId, params: Parameters) -> Self {
+        Self {
+            plugin: Some(format!("{} {}", plugin.name, plugin.version)),
+            params,
+        }
+    }
+
     fn of(text: &str) -> Self {
         // An invalid formula is reported when it is read.
         serde_json::from_str(text).unwrap_or_default()
     }
 
-    fn is_written_by_hand(&self) -> bool {
-        self.plugin.is_none() && self.params.is_empty()
+    /// Returns whether a plugin has built the formula. If not, it was written by hand, or by an earlier version.
+    pub(super) fn is_known(&self) -> bool {
+        self.plugin.is_some() || !self.params.is_empty()
     }
 
     /// Describes where the formula of the key `name` comes from.
     pub(super) fn description(&self, name: &str) -> String {
         match &self.plugin {
-            None => "of the configuration".to_owned(),
-            Some(plugin) if is_plugin_path(name) => format!("of the plugin {plugin} in {name}"),
-            Some(plugin) => format!("of the plugin {plugin}"),
+            None => "written as text".to_owned(),
+            Some(plugin) if is_plugin_path(name) => format!("from the plugin {plugin} in {name}"),
+            Some(plugin) => format!("from the plugin {plugin}"),
         }
     }
 }
 
 /// Returns a formula's text without its origin.
 fn without_origin(text: &str) -> Cow<'_, str> {
-    if FormulaOrigin::of(text).is_written_by_hand() {
+    if !FormulaOrigin::of(text).is_known() {
         return Cow::Borrowed(text);
     }
     match serde_json::from_str(text) {
@@ -68,29 +77,6 @@ fn without_origin(text: &str) -> Cow<'_, str> {
             Cow::Owned(Json::Object(fields).to_string())
         }
         _ => Cow::Borrowed(text),
-    }
-}
-
-/// Parameters of a plugin that have no effect, since the configuration contains its formula as text.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "plugins.params.{plugin}: has no effect, since formulas.{} is the formula as text{}",
-    quoted_key(.formula),
-    other_parameters(*.built)
-)]
-pub struct IdleParameters {
-    /// Name of the plugin.
-    pub plugin: String,
-    /// Key of the formula.
-    pub formula: String,
-    /// Whether a plugin has built the formula.
-    pub built: bool,
-}
-
-fn other_parameters(built: bool) -> &'static str {
-    match built {
-        true => ", which was built with other parameters",
-        false => "",
     }
 }
 
@@ -120,25 +106,7 @@ impl Config {
         formula: &impl Serialize,
         origin: &FormulaOrigin,
     ) -> Result<(), UnwritableFormula> {
-        #[derive(Serialize)]
-        struct Stored<'a, F> {
-            #[serde(skip_serializing_if = "Option::is_none")]
-            plugin: &'a Option<String>,
-            #[serde(skip_serializing_if = "Parameters::is_empty")]
-            params: &'a Parameters,
-            #[serde(flatten)]
-            formula: &'a F,
-        }
-        let FormulaOrigin { plugin, params } = origin;
-        let stored = Stored {
-            plugin,
-            params,
-            formula,
-        };
-        let text = serde_json::to_string(&stored).map_err(|error| UnwritableFormula {
-            name: name.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let text = formula_text(name, formula, origin)?;
         self.formulas.insert(name.to_owned(), text);
         Ok(())
     }
@@ -157,53 +125,6 @@ impl Config {
     /// Returns the origin of the formula called `name`, if there is one.
     pub(super) fn formula_origin(&self, name: &str) -> Option<FormulaOrigin> {
         self.formulas.get(name).map(|text| FormulaOrigin::of(text))
-    }
-
-    /// Returns the first parameters for the plugin of a formula that this configuration contains as text, unless the
-    /// formula was built with them.
-    #[must_use]
-    pub fn idle_parameters(&self) -> Option<IdleParameters> {
-        let operators = self.relations.iter().map(|relation| &relation.operator);
-        let used: BTreeSet<&String> = operators.chain([&self.comparator]).collect();
-        used.into_iter().find_map(|formula| {
-            let origin = self.formula_origin(formula)?;
-            let names = [self.formula_plugin(formula), Some(formula.clone())];
-            let given = |plugin: &String| {
-                let given = self.plugins.params.get(plugin);
-                given.is_some_and(|given| !given.is_empty() && *given != origin.params)
-                    && !self.names_strategy(plugin)
-            };
-            Some(IdleParameters {
-                plugin: names.into_iter().flatten().find(given)?,
-                formula: formula.clone(),
-                built: !origin.is_written_by_hand(),
-            })
-        })
-    }
-
-    /// Returns whether a plugin that is no formula may have this name.
-    fn names_strategy(&self, name: &str) -> bool {
-        let strategies = [
-            &self.bucket_order,
-            &self.relation_sampler,
-            &self.negative_sampler,
-            &self.loss_fn,
-            &self.lr_schedule.decay,
-        ];
-        let mut stems = strategies
-            .into_iter()
-            .map(|strategy| Path::new(strategy).file_stem());
-        stems.any(|stem| stem.is_some_and(|stem| stem == name))
-    }
-
-    /// Returns the name that the formula called `formula` has as a plugin.
-    fn formula_plugin(&self, formula: &str) -> Option<String> {
-        #[derive(Deserialize)]
-        struct Named {
-            name: String,
-        }
-        let named: Named = serde_json::from_str(self.formulas.get(formula)?).ok()?;
-        Some(named.name)
     }
 
     /// Removes the formulas that no relation uses as its operator, and that are not of the comparator.
@@ -231,6 +152,37 @@ impl Config {
         names.dedup();
         names
     }
+}
+
+/// Returns the text by which configurations keep the formula of the operator or the comparator called `name`, which comes
+/// from `origin`.
+///
+/// # Errors
+/// When the formula contains a number that cannot be written as text.
+pub fn formula_text(
+    name: &str,
+    formula: &impl Serialize,
+    origin: &FormulaOrigin,
+) -> Result<String, UnwritableFormula> {
+    #[derive(Serialize)]
+    struct Stored<'a, F> {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        plugin: &'a Option<String>,
+        #[serde(skip_serializing_if = "Parameters::is_empty")]
+        params: &'a Parameters,
+        #[serde(flatten)]
+        formula: &'a F,
+    }
+    let FormulaOrigin { plugin, params } = origin;
+    let stored = Stored {
+        plugin,
+        params,
+        formula,
+    };
+    serde_json::to_string(&stored).map_err(|error| UnwritableFormula {
+        name: name.to_owned(),
+        reason: error.to_string(),
+    })
 }
 
 /// Writes a formula as runs write it, so that equal formulas are equal texts; an invalid one stays as it is. The name of a

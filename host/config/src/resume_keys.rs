@@ -1,12 +1,13 @@
 //! The keys that may change when a run resumes, and a fingerprint of all other keys.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::difference::{ConfigDifference, compare, leaves, shown};
+use super::formula_differences::write_paths;
 use super::formulas::canonical_formula;
 use super::installed::{LR_DECAY, is_plugin_path};
 use super::key_path::KeyPath;
@@ -108,19 +109,17 @@ impl Config {
         let mut decisive = self.training_keys();
         self.leave_out_later_keys(&mut decisive);
         canonical(&decisive, &mut text);
-        Sha256::digest(text.as_bytes())
-            .iter()
-            .fold(String::new(), |mut hex, byte| {
-                let _ = write!(hex, "{byte:02x}");
-                hex
-            })
+        hex_digest(&text)
     }
 
     /// Returns the keys that [`Config::training_hash`] leaves out, with their values as TOML; `unset` without a value.
     #[must_use]
     pub fn keys_outside_training_hash(&self) -> BTreeMap<String, String> {
         // This cannot fail, as in `training_keys`.
-        let mut outside = leaves(&serde_json::to_value(self).unwrap_or_default());
+        let mut all = serde_json::to_value(self).unwrap_or_default();
+        // The hash has other names for those of files.
+        remove(&mut all, "formulas");
+        let mut outside = leaves(&all);
         for key in leaves(&self.training_keys()).keys() {
             outside.remove(key);
         }
@@ -131,16 +130,21 @@ impl Config {
     /// are equal.
     #[must_use]
     pub fn training_differences(&self, other: &Self) -> Vec<ConfigDifference> {
-        self.differences_between(other, |decisive| decisive)
+        self.differences_between(other, None)
     }
 
-    /// Returns [`Config::training_differences`] without the keys of strategies and their parameters.
+    /// Returns [`Config::training_differences`] without the keys of strategies and their parameters. `other_schedule`
+    /// says whether the plugin of the learning rate schedule is another one, which its path does not say.
     #[must_use]
-    pub fn differences_except_strategies(&self, other: &Self) -> Vec<ConfigDifference> {
+    pub fn differences_except_strategies(
+        &self,
+        other: &Self,
+        other_schedule: bool,
+    ) -> Vec<ConfigDifference> {
         let mut differences = self.training_differences(other);
         let is_plugin = |config: &Self| config.lr_schedule.plugin().is_some();
         // The other keys of the schedule follow from its course, or have another meaning with another course.
-        let is_other = self.lr_schedule.decay != other.lr_schedule.decay;
+        let is_other = other_schedule || differences.iter().any(|found| found.key == LR_DECAY);
         let schedule: &[&str] = match is_other && (is_plugin(self) || is_plugin(other)) {
             true => &LR_COURSE,
             false => &[],
@@ -165,25 +169,33 @@ impl Config {
     }
 
     fn differences_of(&self, keys: &[&str], other: &Self) -> Vec<ConfigDifference> {
-        self.differences_between(other, |decisive| only(&decisive, keys))
+        self.differences_between(other, Some(keys))
     }
 
-    /// Returns the differing keys in the part of the decisive keys that `part` selects.
-    fn differences_between(
-        &self,
-        other: &Self,
-        part: impl Fn(Json) -> Json,
-    ) -> Vec<ConfigDifference> {
+    /// Returns the differing keys among the decisive ones: those among `keys`, and those of relations that belong to the
+    /// model, or all.
+    fn differences_between(&self, other: &Self, keys: Option<&[&str]>) -> Vec<ConfigDifference> {
+        let part = |config: &Self| {
+            let mut decisive = config.training_keys();
+            remove(&mut decisive, "formulas");
+            keys.map_or(decisive.clone(), |keys| only(&decisive, keys))
+        };
         let mut differences = Vec::new();
-        compare(
-            &part(self.training_keys()),
-            &part(other.training_keys()),
-            &KeyPath::default(),
-            &mut differences,
-        );
+        let (here, there) = (part(self), part(other));
+        compare(&here, &there, &KeyPath::default(), &mut differences);
         self.remove_derived_differences(other, &mut differences);
-        self.name_formulas(other, &mut differences);
         self.name_files(other, &mut differences);
+        // Files with other formulas are told as formulas.
+        let as_formulas = self.keys_of_formula_files(other);
+        differences.retain(|found| !as_formulas.contains(&found.key));
+        let (here, there) = (self.formula_files(), other.formula_files());
+        for found in &mut differences {
+            write_paths(&here, &mut found.here);
+            write_paths(&there, &mut found.other);
+        }
+        if keys.is_none_or(|keys| keys.contains(&"formulas")) {
+            differences.extend(self.formula_differences(other));
+        }
         differences
     }
 
@@ -202,21 +214,6 @@ impl Config {
             for difference in differences.iter_mut().filter(|found| found.key == key) {
                 (difference.here, difference.other) =
                     (shown(&here.clone().into()), shown(&there.clone().into()));
-            }
-        }
-    }
-
-    /// Replaces the texts of differing formulas by where they come from.
-    fn name_formulas(&self, other: &Self, differences: &mut [ConfigDifference]) {
-        let names: BTreeSet<&String> = self.formulas.keys().chain(other.formulas.keys()).collect();
-        for name in names {
-            let key = KeyPath::from(["formulas", name.as_str()]).to_string();
-            let origin = |config: &Self| {
-                let origin = config.formula_origin(name);
-                origin.map_or_else(|| "unset".to_owned(), |origin| origin.description(name))
-            };
-            for difference in differences.iter_mut().filter(|found| found.key == key) {
-                (difference.here, difference.other) = (origin(self), origin(other));
             }
         }
     }
@@ -285,6 +282,7 @@ impl Config {
         for formula in filled.formulas.values_mut() {
             *formula = canonical_formula(formula);
         }
+        filled.name_formulas_by_content();
         for entity in filled.entities.values_mut() {
             entity.dimension = Some(entity.dimension.unwrap_or(self.dimension));
         }
@@ -311,6 +309,15 @@ impl Config {
         }
         json
     }
+}
+
+/// Returns the SHA-256 of a text in hexadecimal.
+pub(super) fn hex_digest(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 /// Returns the entries of `keys`, and the keys of [`MODEL_OF_RELATIONS`] of every relation.

@@ -84,7 +84,7 @@ pub fn check_compatibility(
             strategies,
             allowed,
         } => {
-            door.compare_training(allowed, &mut admitted)?;
+            door.compare_training(strategies, allowed, &mut admitted)?;
             admitted.earlier = door.compare_ids()?;
             door.compare_edges(&mut admitted);
             if !allowed.data_change {
@@ -190,15 +190,18 @@ impl Comparison<'_> {
     /// Compares the keys that a resumed run must not change. Differences about edges are recorded in `admitted`.
     fn compare_training(
         &self,
+        strategies: &[StrategyId],
         allowed: AllowedChanges,
         admitted: &mut AcceptedDifferences,
     ) -> Result<(), RunError> {
         if self.run.config_hash == self.resolved.training_hash() {
             return Ok(());
         }
-        let compare = match allowed.plugin_change {
-            true => Config::differences_except_strategies,
-            false => Config::training_differences,
+        // The schedule is the last one where both have a plugin, and otherwise the configurations differ.
+        let other_schedule = self.run.strategies.last() != strategies.last();
+        let compare = |here: &Config, old: &Config| match allowed.plugin_change {
+            true => here.differences_except_strategies(old, other_schedule),
+            false => here.training_differences(old),
         };
         let differences = self.differences(compare).map(|differences| {
             let about =

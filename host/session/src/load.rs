@@ -55,13 +55,13 @@ pub fn config(
     front: &dyn FrontEnd,
 ) -> Result<Config> {
     if let Some(folder) = path.filter(|path| is_folder(path)) {
-        return Ok(of_checkpoint(folder, overrides, front)?.config);
+        return Ok(asked_of_checkpoint(folder, overrides, front)?.config);
     }
-    with_formulas(parse(&read(path)?, overrides, None, front)?, front)
+    with_formulas(parse(&read(path)?, overrides, None, front)?, None, front)
 }
 
 /// Reads the configuration as [`config()`] does, without the formulas of the plugins that it names, some of which
-/// other plugins may replace ([`plugins::given_formulas`] loads the rest).
+/// other plugins may replace ([`plugins::given_formulas`] loads the rest, and checks the parameters of all).
 ///
 /// # Errors
 /// As for [`config()`].
@@ -72,7 +72,7 @@ pub fn without_formulas(
 ) -> Result<Config> {
     match path.filter(|path| is_folder(path)) {
         // A checkpoint has its formulas.
-        Some(folder) => Ok(of_checkpoint(folder, overrides, front)?.config),
+        Some(folder) => Ok(of_checkpoint(folder, overrides, front)?.0.config),
         None => parse(&read(path)?, overrides, None, front),
     }
 }
@@ -82,7 +82,18 @@ pub fn without_formulas(
 /// # Errors
 /// When the configuration contains an error.
 pub fn of_values(overrides: &ConfigOverrides, front: &dyn FrontEnd) -> Result<Config> {
-    with_formulas(parse(&ConfigText::none(), overrides, None, front)?, front)
+    with_formulas(of_values_without_formulas(overrides, front)?, None, front)
+}
+
+/// Returns the configuration as [`of_values`] does, without formulas, as [`without_formulas`] does.
+///
+/// # Errors
+/// As for [`of_values`].
+pub fn of_values_without_formulas(
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<Config> {
+    parse(&ConfigText::none(), overrides, None, front)
 }
 
 /// Trained model that the user named: its configuration, and the version of its checkpoint that the configuration
@@ -126,7 +137,7 @@ pub fn trained(
     let folder = named.filter(|path| is_folder(path));
     match (named, folder, checkpoint) {
         (None, _, Some(folder)) | (_, Some(folder), None) => {
-            return of_checkpoint(
+            return asked_of_checkpoint(
                 &model_choice::model_folder(folder, best, front)?,
                 overrides,
                 front,
@@ -178,7 +189,7 @@ fn as_trained(
         folder.clone_into(&mut config.checkpoint_path);
     }
     // If there is no checkpoint, the command reports it when it opens it.
-    let mut version = None;
+    let (mut version, mut trained) = (None, None);
     if let Ok(stored) = StoredModel::open(Path::new(&config.checkpoint_path)) {
         // Of a checkpoint in an object store, this is the local copy.
         let checkpoint = match remote::as_url(Path::new(&config.checkpoint_path)) {
@@ -187,19 +198,30 @@ fn as_trained(
         };
         config = parse(text, overrides, Some(&stored.config), front)?;
         config.checkpoint_path = checkpoint;
-        version = Some(stored.version);
+        (version, trained) = (Some(stored.version), Some(stored.config));
     }
     // The checkpoint has the formulas of its plugins, whose files may be gone.
-    let config = with_formulas(config, front)?;
+    let config = with_formulas(config, trained.as_ref(), front)?;
     Ok(LoadedModel { config, version })
 }
 
-/// Returns the configuration that trained the checkpoint in `folder`, changed by `overrides`.
-fn of_checkpoint(
+/// Returns the configuration as [`of_checkpoint`] does, and checks that its parameters of plugins have an effect.
+fn asked_of_checkpoint(
     folder: &Path,
     overrides: &ConfigOverrides,
     front: &dyn FrontEnd,
 ) -> Result<LoadedModel> {
+    let (loaded, trained) = of_checkpoint(folder, overrides, front)?;
+    plugins::require_effect(&loaded.config, Some(&trained), front)?;
+    Ok(loaded)
+}
+
+/// Returns the configuration that trained the checkpoint in `folder`, changed by `overrides`, and the same unchanged.
+fn of_checkpoint(
+    folder: &Path,
+    overrides: &ConfigOverrides,
+    front: &dyn FrontEnd,
+) -> Result<(LoadedModel, Config)> {
     let stored = StoredModel::open(folder).map_err(|error| {
         let inside = folder.join(DEFAULT_NAME);
         let failure = Failure::from(error);
@@ -218,19 +240,12 @@ fn of_checkpoint(
     let mut config = Config::parse_with(&text, &origin, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
-    // What the checkpoint says of its plugins has had its effect already.
-    if overrides
-        .iter()
-        .any(|(key, _)| key.starts_with("plugins.params"))
-    {
-        require_effect(&config)?;
-    }
     plugins::load_formulas(&mut config, front)?;
     // An error in the path of the overrides is reported when the dataset is opened.
     let named = overrides.iter().any(|(key, _)| key == "dataset");
     if named || Dataset::exists(Path::new(&config.dataset)) {
         let version = Some(stored.version);
-        return Ok(LoadedModel { config, version });
+        return Ok((LoadedModel { config, version }, stored.config));
     }
     let text = format!(
         "the dataset that {} was trained on is neither next to it nor at {}",
@@ -262,9 +277,6 @@ fn parse(
     config.resolve_paths(folder, overrides, &installed)?;
     name_files(&mut config, &files);
     require_libtorch(&config, front)?;
-    if trained.is_none() {
-        require_effect(&config)?;
-    }
     // Warnings were shown when the text was parsed by itself.
     let warnings = trained.map_or_else(|| config.warnings(), |_| Vec::new());
     for warning in warnings {
@@ -273,25 +285,16 @@ fn parse(
     Ok(config)
 }
 
-/// Loads the formulas of the plugins that `config` names and whose formulas it does not contain.
-fn with_formulas(mut config: Config, front: &dyn FrontEnd) -> Result<Config> {
+/// Loads the formulas of the plugins that `config` names and whose formulas it does not contain, and checks that
+/// parameters of plugins have an effect. `trained` is the configuration that other formulas come from.
+fn with_formulas(
+    mut config: Config,
+    trained: Option<&Config>,
+    front: &dyn FrontEnd,
+) -> Result<Config> {
     plugins::load_formulas(&mut config, front)?;
+    plugins::require_effect(&config, trained, front)?;
     Ok(config)
-}
-
-/// Ensures that parameters of plugins have an effect, which those of a formula that is text have not.
-///
-/// # Errors
-/// When there are parameters for the plugin of a formula that was not built with them.
-fn require_effect(config: &Config) -> Result<()> {
-    let Some(idle) = config.idle_parameters() else {
-        return Ok(());
-    };
-    let help = match idle.built {
-        true => "remove the formula, so that the plugin builds it again, or the parameters",
-        false => "write the numbers into the formula, and remove the parameters",
-    };
-    Err(Failure::new(FailureKind::Config, idle).help(help))
 }
 
 /// Ensures that libtorch is available if `config` needs it.

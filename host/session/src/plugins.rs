@@ -16,7 +16,7 @@ use pbg_wasm::{FolderGrant, Limits, PluginPath, PluginSlot, Sandbox};
 
 pub use self::formulas::{
     NamedPlugins, given as given_formulas, load as load_formulas, origin as formula_origin,
-    require_own_names,
+    require_effect, require_own_names,
 };
 pub use self::log::PluginLog;
 use self::slots::{FallbackPlugins, Occupant, PluginSources, Slots};

@@ -84,7 +84,13 @@ fn every_key_is_in_the_hash_or_outside_it() {
 /// A checkpoint compares the bytes of plugins, so their files may be anywhere.
 #[test]
 fn files_of_plugins_may_move() {
-    for key in ["bucket_order", "loss_fn", "lr_schedule.decay"] {
+    for key in [
+        "bucket_order",
+        "relation_sampler",
+        "negative_sampler",
+        "loss_fn",
+        "lr_schedule.decay",
+    ] {
         let (here, there) = (with(key, "here.wasm"), with(key, "shelf/there.wasm"));
         assert_eq!(here.training_hash(), there.training_hash(), "{key}");
         assert_eq!(here.training_differences(&there), [""; 0]);
@@ -254,18 +260,28 @@ fn the_schedule_of_learning_rates_matters() {
         assert_eq!(same, expected.is_empty());
     }
     // Which plugin is used may be changed with an option, as that of other strategies.
-    assert_eq!(steps.differences_except_strategies(&base()), [""; 0]);
-    assert_eq!(base().differences_except_strategies(&steps), [""; 0]);
-    assert_eq!(cosine.differences_except_strategies(&base()).len(), 1);
+    assert_eq!(steps.differences_except_strategies(&base(), false), [""; 0]);
+    assert_eq!(base().differences_except_strategies(&steps, false), [""; 0]);
+    assert_eq!(
+        cosine.differences_except_strategies(&base(), false).len(),
+        1
+    );
+    // A plugin that has moved is the same one, unless its bytes say otherwise.
+    let moved = ("lr_schedule.decay", "shelf/moved.wasm");
+    let moved = scheduled(&[moved, ("lr_schedule.decay_epochs", "100")]);
+    for (other, count) in [(false, 1), (true, 0)] {
+        let found = moved.differences_except_strategies(&steps, other);
+        assert_eq!(found.len(), count, "{found:?}");
+    }
     // Its end, and the last rate of another course, change with it.
     let ends = scheduled(&[plugin, ("lr_schedule.decay_epochs", "100")]);
-    assert_eq!(ends.differences_except_strategies(&base()), [""; 0]);
+    assert_eq!(ends.differences_except_strategies(&base(), false), [""; 0]);
     let linear = scheduled(&[
         ("lr_schedule.decay", "linear"),
         ("lr_schedule.final_fraction", "0.1"),
     ]);
-    assert_eq!(steps.differences_except_strategies(&linear), [""; 0]);
-    assert_eq!(ends.differences_except_strategies(&steps).len(), 1);
+    assert_eq!(steps.differences_except_strategies(&linear, false), [""; 0]);
+    assert_eq!(ends.differences_except_strategies(&steps, false).len(), 1);
 }
 
 #[test]
@@ -296,10 +312,13 @@ fn strategies_are_told_apart_from_the_rest() {
     ] {
         let changed = with(key, value);
         assert_ne!(changed.training_differences(&base()), [""; 0], "{key}");
-        assert_eq!(changed.differences_except_strategies(&base()), [""; 0]);
+        assert_eq!(
+            changed.differences_except_strategies(&base(), false),
+            [""; 0]
+        );
     }
     let other = with("seed", "5");
-    assert_eq!(other.differences_except_strategies(&base()).len(), 1);
+    assert_eq!(other.differences_except_strategies(&base(), false).len(), 1);
 }
 
 #[test]
@@ -388,8 +407,85 @@ fn formulas_are_compared_by_what_they_mean() {
     let halved = compared("own", &written.replace("0.5", "0.25"));
     assert_eq!(
         halved.model_differences(&one),
-        ["formulas.own: another formula, of the configuration"]
+        ["formulas.own: differs, though both are written as text"]
     );
+}
+
+/// Formula of an operator that multiplies embeddings by a number.
+fn scaling(factor: &str, plugin: &str) -> String {
+    format!(
+        r#"{{"plugin":"{plugin}","params":{{"path":"/home/me"}},"name":"scales","components":1,"parameters":[{{"name":"s","initial":"one"}}],
+        "nodes":[{{"component":0}},{{"parameter":0}},{{"binary":["mul",0,1]}},{{"constant":{factor}}},{{"binary":["mul",2,3]}}],"outputs":[4]}}"#
+    )
+}
+
+/// Returns a configuration whose operator has this name, with these formulas.
+fn operated(name: &str, formulas: &[(&str, &str)]) -> Config {
+    let mut config = base();
+    name.clone_into(&mut config.relations[0].operator);
+    let formulas = formulas.iter();
+    let formulas = formulas.map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
+    config.formulas = formulas.collect();
+    config
+}
+
+/// Only where a formula comes from is told: its text may be long, and its parameters may be paths.
+#[test]
+fn texts_of_formulas_are_told_to_nobody() {
+    let text = scaling("0.5", "scales 0.1.0");
+    let other = scaling("0.25", "scales 0.2.0");
+    let none = operated("none", &[]);
+    for (here, there, expected) in [
+        (
+            operated("scales", &[("scales", &text)]),
+            none.clone(),
+            &[
+                r#"relations.0.operator: "scales", not "none""#,
+                "formulas.scales: is only here, from the plugin scales 0.1.0",
+            ][..],
+        ),
+        (
+            none.clone(),
+            operated("none", &[("scales", &text)]),
+            &["formulas.scales: is only there, from the plugin scales 0.1.0"],
+        ),
+        (
+            operated("scales", &[("scales", &text)]),
+            operated("scales", &[("scales", &other)]),
+            &[
+                "formulas.scales: differs, here from the plugin scales 0.1.0, there from the plugin scales 0.2.0",
+            ],
+        ),
+        (
+            operated("mine.wasm", &[("mine.wasm", &text)]),
+            none,
+            &[r#"relations.0.operator: "mine.wasm", not "none""#],
+        ),
+    ] {
+        assert_eq!(here.training_differences(&there), expected);
+        assert_eq!(here.model_differences(&there), expected);
+    }
+}
+
+/// Formulas are compared by what they compute, so files of their plugins may be anywhere.
+#[test]
+fn files_of_formulas_may_move() {
+    let text = scaling("0.5", "scales 0.1.0");
+    let here = operated("mine.wasm", &[("mine.wasm", &text)]);
+    let unused = ("old/mine.wasm", &*text);
+    let there = operated("sub/its.wasm", &[("sub/its.wasm", &text), unused]);
+    assert_eq!(here.training_hash(), there.training_hash());
+    assert_eq!(here.training_differences(&there), [""; 0]);
+    assert_eq!(here.model_differences(&there), [""; 0]);
+    let outside = |config: &Config| config.keys_outside_training_hash();
+    assert_eq!(outside(&here), outside(&there));
+    let other = scaling("0.25", "scales 0.1.0");
+    let other = operated("sub/its.wasm", &[("sub/its.wasm", &other)]);
+    assert_ne!(here.training_hash(), other.training_hash());
+    let differs = "formulas.\"mine.wasm\": differs, here from the plugin scales 0.1.0 in mine.wasm, \
+                   there from the plugin scales 0.1.0 in sub/its.wasm";
+    assert_eq!(here.training_differences(&other), [differs]);
+    assert_eq!(here.shape_differences(&other), [""; 0]);
 }
 
 #[test]

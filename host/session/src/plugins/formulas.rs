@@ -55,7 +55,8 @@ pub struct NamedPlugins {
 /// need not exist. Calls of the plugins `named` that are running when `stop` is set end soon.
 ///
 /// # Errors
-/// When a plugin cannot be loaded, or there are two of one of these kinds, or the configuration does not suit the schedule.
+/// When a plugin cannot be loaded, or there are two of one of these kinds, or the configuration does not suit the schedule,
+/// and as for [`require_effect`].
 pub fn given(
     config: &mut Config,
     named: &[String],
@@ -67,7 +68,41 @@ pub fn given(
         false => replace(config, named, stop, front)?,
     };
     load(config, front)?;
+    require_effect(config, None, front)?;
     Ok(found)
+}
+
+/// Ensures that parameters of plugins have an effect, which those of a formula that is text have not. If it is unknown
+/// how a formula was built, this is a warning. `trained` is the configuration of a checkpoint that `config` is for: its
+/// parameters have had their effect.
+///
+/// # Errors
+/// When there are parameters for the plugin of a formula that was built with others.
+pub fn require_effect(
+    config: &Config,
+    trained: Option<&Config>,
+    front: &dyn FrontEnd,
+) -> Result<()> {
+    for idle in config.idle_parameters() {
+        let of = |config: &Config| config.plugins.params.get(&idle.plugin).cloned();
+        if trained.is_some_and(|trained| of(trained) == of(config)) {
+            continue;
+        }
+        if !idle.is_certain() {
+            front.warn(&format_args!("{idle}"));
+            continue;
+        }
+        let unset = format!("{}=none", idle.formula_key());
+        let unset = match unset.contains('"') {
+            true => format!("'{unset}'"),
+            false => unset,
+        };
+        let help = format!(
+            "remove the parameters, or the formula, so that the plugin builds it again: `--set {unset}`"
+        );
+        return Err(Failure::new(FailureKind::Config, idle).help(help));
+    }
+    Ok(())
 }
 
 /// Sets what the plugins `named` replace.
@@ -184,8 +219,5 @@ fn take_comparator(config: &mut Config, plugin: LoadedPlugin, name: &str) -> Res
 /// Returns the origin of a formula that a plugin builds with the parameters of `config`.
 pub fn origin(config: &Config, plugin: &StrategyId) -> FormulaOrigin {
     let params = config.plugins.params.get(&plugin.name);
-    FormulaOrigin {
-        plugin: Some(format!("{} {}", plugin.name, plugin.version)),
-        params: params.cloned().unwrap_or_default(),
-    }
+    FormulaOrigin::of_plugin(plugin, params.cloned().unwrap_or_default())
 }
