@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pbg_host
 import pbg_plugin
 import pytest
@@ -94,10 +96,10 @@ def test_the_checkpoint_and_the_configuration_need_no_plugin(graph: Keys, tmp_pa
     squares = pbg_host.comparator(
         lambda left, right: left.component(0).dot(right.component(0)), name="city"
     )
-    with pytest.raises(pbg_host.CheckpointError, match="formulas.city: another formula") as raised:
+    with pytest.raises(pbg_host.CheckpointError, match="formulas.city: differs") as raised:
         pbg_host.train(graph, plugins=[squares], num_epochs=2, progress=False)
     # It says where either comes from.
-    assert "of the plugin city 0.1.0, not of the configuration" in str(raised.value)
+    assert "though both are from the plugin city 0.1.0" in str(raised.value)
 
 
 def test_parameters_come_from_the_configuration(graph: Keys, tmp_path: Path) -> None:
@@ -114,6 +116,22 @@ def test_parameters_come_from_the_configuration(graph: Keys, tmp_path: Path) -> 
         with pytest.raises(pbg_host.ConfigError, match="plugins.params.polar: has no effect") as raised:
             pbg_host.Config(source, **{"plugins.params.polar.weight": 3.0})
         assert "formulas.polar is the formula as text" in str(raised.value)
+        # One that is given makes its formula anew.
+        changed: Keys = {"plugins.params.polar.weight": 3.0, "checkpoint_path": tmp_path / "other"}
+        assert pbg_host.check(source, plugins=[polar], **changed)["memory"]
+        assert pbg_host.train(source, plugins=[polar], progress=False, **changed).finished
+        assert pbg_host.Config(tmp_path / "other")["formulas"]["polar"] == polar.formula(weight=3.0)
+        shutil.rmtree(tmp_path / "other")
+
+
+def test_formulas_say_where_they_come_from() -> None:
+    told = json.loads(polar.formula(weight=numpy.float32(2)))
+    assert told["plugin"] == "polar 0.2.0" and told["params"] == {"weight": 2.0}
+    plain = json.loads(city.formula())
+    assert plain["plugin"] == "city 0.1.0" and "params" not in plain
+    assert told == json.loads(polar.formula(weight=2.0))
+    with pytest.raises(pbg_host.UsageError, match="cannot be a value"):
+        polar.formula(weight=object())
 
 
 def test_what_they_do_wrong_is_told_with_its_line(graph: Keys) -> None:

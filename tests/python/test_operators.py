@@ -125,7 +125,7 @@ def test_the_checkpoint_and_the_configuration_need_no_plugin(graph: Keys, tmp_pa
     model = pbg_host.Model(graph["checkpoint_path"])
     assert model.predict(head="e1", relation="r0", k=2).names
     assert {"relations/0/operator/rhs/scale", "relations/0/operator/rhs/shift"} <= set(model.parameters())
-    with pytest.raises(pbg_host.CheckpointError, match="formulas.scales: another formula"):
+    with pytest.raises(pbg_host.CheckpointError, match="formulas.scales: differs"):
         moved = pbg_host.operator(
             lambda x: [x.component(0) * x.parameter("scale", "one") - x.parameter("shift", SPREAD)],
             name="scales",
@@ -241,4 +241,6 @@ def test_the_documented_formula_is_one(tmp_path: Path) -> None:
     head = 'dataset = "data"\ncheckpoint_path = "model"\ndimension = 8\n'
     file.write_text(f"{head}[entities.entity]\nnum_partitions = 1\n{text}\n")
     config = pbg_host.Config(file)
-    assert json.loads(config["formulas"]["scales"]) == json.loads(scales.formula())
+    made = json.loads(scales.formula())
+    assert made.pop("plugin") == f"scales {scales.version}"
+    assert json.loads(config["formulas"]["scales"]) == made

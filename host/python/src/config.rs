@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use pbg_core::model::Precision;
 use pbg_core::nearest::nearest;
 use pbg_session::load::{self, overrides};
-use pbg_session::{Failure, FailureKind, Result};
+use pbg_session::{Failure, FailureKind, Result, plugins};
 use pyo3::prelude::*;
 
 use crate::errors::usage;
@@ -25,12 +25,26 @@ pub(crate) fn changes(json: &str) -> Result<Vec<(String, String)>> {
 #[pymethods]
 impl Config {
     /// Reads a configuration from a file or the folder of a checkpoint, changed by `values`. Without a path it consists
-    /// of `values`, if `alone`, or of the file in the working folder changed by them.
+    /// of `values`, if `alone`, or of the file in the working folder changed by them. If plugins are `given`, which may
+    /// replace formulas, the run checks that parameters have an effect, once they are replaced.
     #[staticmethod]
-    fn read(py: Python<'_>, path: Option<PathBuf>, values: &str, alone: bool) -> PyResult<Self> {
-        let config = work(py, |front| match alone {
-            true => load::of_values(&changes(values)?, front),
-            false => load::config(path.as_deref(), &changes(values)?, front),
+    fn read(
+        py: Python<'_>,
+        path: Option<PathBuf>,
+        values: &str,
+        alone: bool,
+        given: bool,
+    ) -> PyResult<Self> {
+        let config = work(py, |front| {
+            let (path, values) = (path.as_deref(), changes(values)?);
+            let mut config = match (alone, given) {
+                (true, false) => return load::of_values(&values, front),
+                (false, false) => return load::config(path, &values, front),
+                (true, true) => load::of_values_without_formulas(&values, front)?,
+                (false, true) => load::without_formulas(path, &values, front)?,
+            };
+            plugins::load_formulas(&mut config, front)?;
+            Ok(config)
         })?;
         Ok(Self { config })
     }

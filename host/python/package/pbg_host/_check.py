@@ -22,7 +22,7 @@ def check(
     """Returns the memory and disk space that training needs at most, in bytes and by part, as `pbg-host check` prints
     them: `memory`, `disk`, `execution` and `slices`. Nothing is started."""
     named, functions = sorted_out(plugins)
-    checked = config_of(config, keys)
+    checked = config_of(config, keys, plugins)
     load_torch_for(checked._native)
     own = natives(functions, checked)
     report: dict[str, Any] = json.loads(_native.check(checked._native, named, own))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Union
 
 from . import _native
@@ -112,16 +112,19 @@ class Config(Mapping[str, Any]):
         return f"<pbg_host.Config of {dataset!r}, {checkpoint!r}>"
 
 
-def _read(source: ConfigLike | None, keys: dict[str, Any]) -> _native.Config:
+def _read(
+    source: ConfigLike | None, keys: dict[str, Any], given: bool = False
+) -> _native.Config:
     if source is None or isinstance(source, (str, os.PathLike)):
         alone = _are_alone(source, keys)
         return read_with_formulas(
-            keys, lambda values: _native.Config.read(source, as_json(values), alone)
+            keys, lambda values: _native.Config.read(source, as_json(values), alone, given)
         )
     if isinstance(source, Config) and not keys:
         return source._native
     return read_with_formulas(
-        _merged(source, keys), lambda values: _native.Config.read(None, as_json(values), True)
+        _merged(source, keys),
+        lambda values: _native.Config.read(None, as_json(values), True, given),
     )
 
 
@@ -154,8 +157,11 @@ def _merged(source: Mapping[str, Any], keys: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-def config_of(source: ConfigLike | None, keys: dict[str, Any]) -> Config:
-    """Returns the configuration that a function's arguments name."""
+def config_of(
+    source: ConfigLike | None, keys: dict[str, Any], given: Sequence[object] = ()
+) -> Config:
+    """Returns the configuration that a function's arguments name. `given` are plugins of a run: they may replace
+    formulas, so the run checks whether parameters of plugins have an effect."""
     if isinstance(source, Config) and not keys:
         return source
-    return Config(source, **keys)
+    return Config._of(_read(source, keys, bool(given)))

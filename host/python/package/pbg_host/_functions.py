@@ -268,13 +268,6 @@ def answered(answer: Callable[[], Any], run: tuple[int, int, int] = (1, 1, 1)) -
         pbg_plugin.run.provide(before)
 
 
-def with_parameters(formula: str, parameters: Mapping[str, Any]) -> str:
-    """Returns the text of a formula that says with which parameters of a configuration it was made."""
-    if not parameters:
-        return formula
-    return json.dumps({"params": dict(parameters), **json.loads(formula)})
-
-
 def _declared(parameter: Any) -> dict[str, Any]:
     """Converts a parameter for the host."""
     fields = dataclasses.asdict(parameter)

@@ -10,7 +10,8 @@ from pbg_plugin import interpret
 from pbg_plugin.comparator import trace_comparator
 
 from . import _native
-from ._functions import Finding, Function, answered, findings, wanted, with_parameters
+from ._functions import Finding, Function, answered, findings, wanted
+from ._load import as_json
 from ._sources import ClassBody
 from .errors import UsageError
 
@@ -59,8 +60,8 @@ class ComparatorFunction(Function):
     def formula(self, **parameters: Any) -> str:
         """Returns the formula as a text for the table `formulas` of a configuration, with these parameters of the
         class. A configuration with this comparator contains it already."""
-        text: str = self.native(parameters).formula()
-        return with_parameters(text, parameters)
+        text: str = self.native(parameters).formula(as_json(parameters))
+        return text
 
     def native(self, given: Mapping[str, Any] | None = None) -> Any:
         comparator = self._instance(given)

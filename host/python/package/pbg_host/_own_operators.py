@@ -10,7 +10,8 @@ from pbg_plugin import interpret
 from pbg_plugin.operator import trace_operator
 
 from . import _native
-from ._functions import Finding, Function, answered, decorated, findings, wanted, with_parameters
+from ._functions import Finding, Function, answered, decorated, findings, wanted
+from ._load import as_json
 
 Formula = Callable[[Any], Any]
 
@@ -47,8 +48,8 @@ class OperatorFunction(Function):
     def formula(self, **parameters: Any) -> str:
         """Returns the formula as a text for the table `formulas` of a configuration, with these parameters of the
         class. A configuration whose relations have this operator contains it already."""
-        text: str = self.native(parameters).formula()
-        return with_parameters(text, parameters)
+        text: str = self.native(parameters).formula(as_json(parameters))
+        return text
 
     def native(self, given: Mapping[str, Any] | None = None) -> Any:
         operator = self._instance(given)

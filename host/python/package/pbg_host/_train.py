@@ -112,7 +112,7 @@ class Training:
         **keys: Any,
     ) -> None:
         named, functions = sorted_out(plugins)
-        self.config: Config = config_of(config, keys)
+        self.config: Config = config_of(config, keys, plugins)
         """The configuration that is trained."""
         self.result: TrainResult | None = None
         """The result, once the run has ended."""

@@ -11,7 +11,7 @@ use pbg_session::{Failure, FailureKind, Result};
 use pyo3::prelude::*;
 
 use super::node::{NodeTold, nodes};
-use super::own_formulas::{OwnFormula, require_plain_name};
+use super::own_formulas::{OwnFormula, require_plain_name, text_of};
 use super::{asked, fault, strategy_id};
 use crate::config::json;
 use crate::front::work;
@@ -41,9 +41,13 @@ impl FunctionOperator {
         Self { id, build }
     }
 
-    /// Returns the checked formula as a text for the table `formulas` of a configuration.
-    fn formula(&self, py: Python<'_>) -> PyResult<String> {
-        work(py, |_| json(self.checked()?.formula.definition()))
+    /// Returns the checked formula as a text for the table `formulas` of a configuration. `params` are the parameters
+    /// that it is built with, as JSON.
+    fn formula(&self, py: Python<'_>, params: &str) -> PyResult<String> {
+        work(py, |_| {
+            let OwnFormula { id, formula } = self.checked()?;
+            text_of(&id, formula.definition(), params)
+        })
     }
 }
 

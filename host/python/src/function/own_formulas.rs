@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use pbg_config::Config as RunConfig;
+use pbg_config::{Config as RunConfig, FormulaOrigin, formula_text};
 use pbg_core::strategy::StrategyId;
 use pbg_formula::comparator::ComparatorFormula;
 use pbg_formula::operator::OperatorFormula;
 use pbg_session::plugins::{formula_origin, given_formulas, require_own_names};
 use pbg_session::{Failure, FailureKind, FrontEnd, Result};
+use serde::Serialize;
+
+use crate::errors::usage;
 
 /// Checked formula of Python, with the identity of the function or class that builds it.
 pub(crate) struct OwnFormula<F> {
@@ -30,7 +33,7 @@ impl OwnFormulas {
     /// the components `plugins`, if there are any, and returns the other components.
     ///
     /// # Errors
-    /// As for [`given_formulas`], and when there are two of one kind, or both have one name.
+    /// As for [`given_formulas`], which also checks parameters, and when there are two of one kind, or both have one name.
     pub(crate) fn set(
         &self,
         config: &mut RunConfig,
@@ -80,6 +83,14 @@ impl OwnFormulas {
         config.remove_unused_formulas();
         Ok(given.others)
     }
+}
+
+/// Returns the text of a formula of Python, with its name and version and the parameters that it is built with, as JSON.
+pub(crate) fn text_of(id: &StrategyId, formula: &impl Serialize, params: &str) -> Result<String> {
+    let params = serde_json::from_str(params).map_err(usage)?;
+    let origin = FormulaOrigin::of_plugin(id, params);
+    let text = formula_text(&id.name, formula, &origin);
+    text.map_err(|error| Failure::new(FailureKind::Plugin, error))
 }
 
 /// Checks that a configuration can refer to a formula by this name. `built_in` says whether the program has its own
