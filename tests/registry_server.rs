@@ -133,6 +133,11 @@ impl TestRegistry {
         format!("oci://{}/{path}", self.address)
     }
 
+    /// Forgets all contents and requests.
+    pub(crate) fn reset(&self) {
+        *self.contents.lock().unwrap() = Contents::default();
+    }
+
     /// Returns the requests so far.
     pub(crate) fn asked(&self) -> Vec<AskedRequest> {
         self.contents.lock().unwrap().asked.clone()

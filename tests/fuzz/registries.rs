@@ -4,6 +4,7 @@
 #[path = "../registry_server.rs"]
 mod registry_server;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ use crate::{fuzz, turn};
 use registry_server::{AskedRequest, GivenAnswer, TestRegistry, sha256};
 
 const COMPONENT: &[u8] = b"as good as a component";
+/// Beginning of every component that is pushed.
+const OWN: &[u8] = b"a component of its own, number ";
 /// Size of the largest component that is pulled.
 const LIMIT: u64 = 1 << 16;
 const PASSWORD: &str = "hidden-from-everyone";
@@ -127,14 +130,22 @@ fn registry_answers() {
     let turn = turn();
     let state = Arc::new(Mutex::new((Dice::new(0), String::new())));
     let shared = Arc::clone(&state);
+    let uploads = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&uploads);
     let registry = TestRegistry::with(move |request, honest| {
         let (dice, here) = &mut *shared.lock().unwrap();
+        let is_stored = request.method == "PUT" && honest.status == 201;
+        if is_stored && request.body.starts_with(OWN) {
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
         lie(dice, here, request, honest)
     });
     let here = format!("127.0.0.1:{}", registry.port());
     state.lock().unwrap().1.clone_from(&here);
-    let digest = registry.store("o", "1", COMPONENT);
     fuzz(turn, "registry_answers", 150, 64 << 20, |dice, _| {
+        // What an earlier input has stored would answer this one.
+        registry.reset();
+        let digest = registry.store("o", "1", COMPONENT);
         state.lock().unwrap().0 = Dice::new(dice.bits());
         let by_digest = dice.once_in(2);
         let path = match by_digest {
@@ -163,8 +174,15 @@ fn registry_answers() {
             name: "mine".to_owned(),
             ..ComponentDescription::default()
         };
-        let pushed = client("pushed:1").push(COMPONENT.to_vec(), &described);
+        // The registry has the first component already, and would not have it sent.
+        let own = [OWN, dice.bits().to_string().as_bytes()].concat();
+        let pushed = client("pushed:1").push(own, &described);
         pushed.as_ref().err().into_iter().for_each(assert_told);
         pulled || pushed.is_ok()
     });
+    let stored = uploads.load(Ordering::Relaxed);
+    assert!(
+        stored > 0 || std::env::var("PBG_FUZZ").is_ok(),
+        "nothing was uploaded"
+    );
 }
