@@ -65,17 +65,15 @@ pub(crate) fn run(repo: &Repo, args: &OrdersArgs) -> Result<()> {
                 started.elapsed().as_secs_f64()
             ));
             kept.part(name, |kept| make(repo, &folder, kept));
-            // After each part, so that they are there if the next one is interrupted.
-            fs::write(&verdicts, kept.verdicts.to_string())
-                .with_context(|| format!("cannot write {}", verdicts.display()))?;
+            // After each part, so that they are there if the next one is interrupted. They are printed in any case.
+            kept.verdicts.store(&verdicts);
         }
     }
     println!("\n{}", kept.verdicts);
     println!(
-        "{:.1} minutes; what was made is in {}, the lines above in {}",
+        "{:.1} minutes; what was made is in {}",
         started.elapsed().as_secs_f64() / 60.0,
         folder.display(),
-        verdicts.display()
     );
     let failed = kept.verdicts.failed();
     if !failed.is_empty() {

@@ -41,6 +41,16 @@ impl Verdicts {
         self.lines.push(text.to_owned());
     }
 
+    /// Writes the verdicts to a file. If that fails, a verdict says so, since they are printed as well.
+    pub(super) fn store(&mut self, path: &Path) {
+        if let Err(error) = fs::write(path, self.to_string()) {
+            let line = format!("warning: cannot write {}: {error}", path.display());
+            if !self.lines.contains(&line) {
+                self.lines.push(line);
+            }
+        }
+    }
+
     fn add(&mut self, what: &str, cells: &str, differences: &[String], differs: bool) {
         self.differing += usize::from(differs);
         let verdict = match (differs, differences.is_empty()) {
@@ -243,6 +253,25 @@ mod tests {
         ] {
             assert!(shown.contains(line), "{line}: {shown}");
         }
+    }
+
+    #[test]
+    fn verdicts_that_cannot_be_written_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut verdicts = Verdicts::default();
+        verdicts.note("a verdict");
+        let file = folder.path().join("verdicts.txt");
+        verdicts.store(&file);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "a verdict\n");
+        for _ in 0..2 {
+            verdicts.store(&folder.path().join("gone/verdicts.txt"));
+        }
+        let shown = verdicts.to_string();
+        assert!(
+            shown.starts_with("a verdict\nwarning: cannot write "),
+            "{shown}"
+        );
+        assert_eq!(shown.lines().count(), 2);
     }
 
     #[test]
