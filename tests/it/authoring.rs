@@ -462,6 +462,8 @@ fn bare_names_are_found_in_the_plugin_path() {
     assert!(listed.stdout.contains("inside_out"), "{}", listed.stdout);
     assert!(listed.stderr.contains("broken.wasm"), "{}", listed.stderr);
     run(&["train", "--plugin", "by_row"]).succeeds();
+    let compared = run(&["orders", "compare", "--order", "by_row"]).succeeds();
+    assert!(compared.stdout.contains("by_row"), "{}", compared.stdout);
     run(&["plugin", "inspect", "by_rov"]).fails(6, &["by_rov"]);
     let url = ["train", "--plugin", "https://example.org/mine.wasm"];
     run(&url).fails(

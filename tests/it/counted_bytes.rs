@@ -8,6 +8,9 @@ use crate::support::graph::CONFIG;
 /// Wide embeddings, so that partitions are most of what a run reads and writes.
 const WIDE: &str = "--set dimension=4000 --set num_epochs=1";
 
+/// Bytes of the 80 embeddings of such a run, each with a number of the optimizer.
+const EMBEDDINGS: u64 = 80 * 4 * (4000 + 1);
+
 fn json(place: &Workplace, path: &str) -> Value {
     serde_json::from_str(&place.read(path)).unwrap()
 }
@@ -104,6 +107,9 @@ fn an_epoch_counts_the_bytes_of_all_processes_that_trained_it() {
             all >= left,
             "{signal}: {all} of {left} were written: {epoch}"
         );
+        // Nor is anything counted twice: each of the nine buckets changes its partitions, which are then written at most
+        // once. Every partition is in five buckets.
+        assert!(all <= 5 * EMBEDDINGS, "{signal}: {all}: {epoch}");
         // Both processes have written partitions.
         let began = written(&before);
         assert!(began > 0 && all > began, "{signal}: {began} of {all}");
@@ -123,6 +129,8 @@ fn an_epoch_counts_the_bytes_of_all_processes_that_trained_it() {
         if cfg!(target_os = "linux") {
             let process = number(&told["process"]["written"]);
             assert!(process > left / 2, "{signal}: {process} of {left}");
+            // Parameters, manifests and metrics come on top.
+            assert!(process < all + 2_000_000, "{signal}: {process} of {all}");
         }
     }
 }

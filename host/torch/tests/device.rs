@@ -65,7 +65,7 @@ fn loss(which: usize) -> Box<dyn LossWorker> {
     }
 }
 
-/// Returns a smooth loss that consists of many kinds of nodes and has a parameter.
+/// Returns a loss of many kinds of nodes with a parameter, smooth except at [`KINKS`].
 fn every_operation() -> GraphLoss {
     let nodes = vec![
         FormulaNode::Positive,
