@@ -245,6 +245,8 @@ fn a_formula_that_is_not_finite_is_named_and_repeated() {
     let other = config.replace(r#"["abs", 2]"#, r#"["sqrt", 2]"#);
     assert_ne!(config, other);
     comparator.write("pbg.toml", other);
+    // Scores by which negatives are selected are the first to be computed.
+    let scored = Workplace::with_dataset(&format!("{CONFIG}{ROOTS}"));
     for (place, keys, named) in [
         (
             operator,
@@ -252,6 +254,14 @@ fn a_formula_that_is_not_finite_is_named_and_repeated() {
             "the operator `roots`",
         ),
         (comparator, &[], "the comparator `own`"),
+        (
+            scored,
+            &[
+                "relations.0.operator=roots",
+                "negative_sampler=hard_negatives",
+            ],
+            "the operator `roots`",
+        ),
     ] {
         let failed = place.run(with(&TRAIN, keys)).fails(
             7,

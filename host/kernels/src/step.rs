@@ -49,7 +49,7 @@ use crate::subnormal::SubnormalMode;
 pub use evaluate::ranking_bytes;
 pub use execution::{Execution, has_fast_bf16};
 pub use job::BatchJob;
-pub use memory::{TableSizes, max_negatives, slice_plan, worker_bytes};
+pub use memory::{TableSizes, max_negatives, scoring_bytes, slice_plan, worker_bytes};
 pub use pbg_core::batch_graph::Stage;
 pub use stage_times::StageTimes;
 pub use stats::{BatchStats, EvalStats};

@@ -85,7 +85,7 @@ impl ResolvedConfig {
 
 /// Returns the metadata of the first commit of a run that has trained nothing, for values imported from elsewhere.
 /// `strategies` are the ids of the bucket order, the relation sampler, the loss, the
-/// negative sampler and the learning rate schedule.
+/// choice of negatives and the learning rate schedule.
 ///
 /// # Errors
 /// When the configuration cannot be written.

@@ -27,7 +27,7 @@ pub struct AllowedChanges {
 pub enum OpenPurpose<'a> {
     /// Training resumes from it, with these strategies.
     Resume {
-        /// Ids of the bucket order, the relation sampler, the loss, the negative sampler and the learning rate schedule.
+        /// Ids of the bucket order, the relation sampler, the loss, the choice of negatives and the learning rate schedule.
         strategies: &'a [StrategyId],
         /// Differences that the user allows.
         allowed: AllowedChanges,
@@ -56,7 +56,7 @@ const SLOTS: [&str; 5] = [
     "bucket order",
     "relation sampler",
     "loss",
-    "negative sampler",
+    "choice of negatives",
     "learning rate schedule",
 ];
 

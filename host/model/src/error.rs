@@ -134,6 +134,23 @@ pub enum RunError {
         /// The quantity that is not finite.
         what: String,
     },
+    /// Training diverged, as scores show by which negatives are chosen.
+    #[error(
+        "a score of an edge or of a candidate for a negative is not finite in epoch {}, edge set {}, edge chunk {}, bucket \
+         {bucket}, batch {batch} of worker {worker}; the last checkpoint is kept: lower `lr` or `init_scale`, or check the \
+         data",
+        pass.epoch + 1, pass.edge_set + 1, pass.edge_chunk + 1
+    )]
+    ScoreNotFinite {
+        /// Pass.
+        pass: PassId,
+        /// Bucket.
+        bucket: Bucket,
+        /// Worker, from 0.
+        worker: usize,
+        /// Batch of that worker in the bucket, from 0.
+        batch: usize,
+    },
     /// A formula of an operator or a comparator is not finite.
     #[error(
         "the loss is not finite in epoch {}, edge set {}, edge chunk {}, bucket {bucket}, batch {batch} of worker \
@@ -288,6 +305,7 @@ impl RunError {
             Self::Interrupted => ErrorKind::Interrupted,
             // Training reports the place; values that diverged earlier may be noticed only when they are ranked.
             Self::NotFinite { .. }
+            | Self::ScoreNotFinite { .. }
             | Self::FormulaNotFinite { .. }
             | Self::Diverged { .. }
             | Self::NotComparable { .. }

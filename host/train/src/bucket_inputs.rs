@@ -39,6 +39,14 @@ pub(crate) enum NegativeSource<'a> {
 }
 
 impl NegativeSource<'_> {
+    /// Returns the candidates from which a plugin was to select the negatives of the last batch.
+    pub(crate) fn pools(&self) -> Option<&NegativeDraws> {
+        match self {
+            Self::Stream(_) => None,
+            Self::Selector(selected) => selected.borrowed.as_ref().map(ChunkSelector::pools),
+        }
+    }
+
     /// Returns a source that goes on from the same batch.
     pub(crate) fn fork(&self) -> Self {
         match self {

@@ -172,20 +172,23 @@ pub fn check(
     })
 }
 
-/// Checks that the negative sampler can draw where the configuration asks for negatives.
+/// Checks that the negative sampler or selector can choose the negatives that the configuration asks for.
 fn check_negatives(resolved: &ResolvedConfig, strategies: &Strategies) -> Result<(), SettingError> {
     let Some(chosen) = strategies.negatives.as_ref().filter(|it| !it.is_uniform()) else {
         return Ok(());
     };
-    let sampler = chosen.id().to_string();
+    let (kind, chosen) = (chosen.kind(), chosen.id().to_string());
     if resolved.config().negatives_from == NegativesFrom::Bucket {
-        return Err(SettingError::NegativesFrom { sampler });
+        return Err(SettingError::NegativesFrom { kind, chosen });
+    }
+    if resolved.config().num_uniform_negs == 0 {
+        return Err(SettingError::NoChosenNegatives { kind, chosen });
     }
     let scores = strategies.required_selection();
     let scores = scores.is_some_and(|required| required.scores);
     match scores && resolved.settings().device != Device::Cpu {
         true => Err(SettingError::CandidateScores {
-            sampler,
+            selector: chosen,
             device: resolved.config().execution.device.clone(),
         }),
         false => Ok(()),

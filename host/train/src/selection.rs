@@ -207,6 +207,11 @@ pub(crate) struct ChunkSelector {
 }
 
 impl ChunkSelector {
+    /// Returns the candidates of the last batch.
+    pub(crate) fn pools(&self) -> &NegativeDraws {
+        &self.pools
+    }
+
     /// Selects the negatives of a batch.
     ///
     /// # Errors
@@ -218,6 +223,11 @@ impl ChunkSelector {
         draws: &mut NegativeDraws,
     ) -> Result<(), RunError> {
         self.draw_pools(at);
+        draws.lhs.clear();
+        draws.rhs.clear();
+        if self.pools.lhs.is_empty() && self.pools.rhs.is_empty() {
+            return Ok(());
+        }
         if let Some(scorer) = &mut self.scorer
             && !of.has_failed()
         {
@@ -228,12 +238,12 @@ impl ChunkSelector {
                 Side::Lhs => &mut draws.lhs,
                 Side::Rhs => &mut draws.rhs,
             };
-            into.clear();
             let negatives = at.negatives(side);
             if negatives == 0 {
                 continue;
             }
             let (edges, size) = (at.batch.len(), at.chunk_size());
+            into.reserve_exact(edges.div_ceil(size) * negatives);
             for (number, first) in (0..edges).step_by(size).enumerate() {
                 let end = edges.min(first + size);
                 let pool = self.required.pool(negatives);
@@ -280,6 +290,7 @@ impl ChunkSelector {
             if entities == 0 || pool == 0 {
                 continue;
             }
+            pools.reserve_exact(chunks * pool);
             for chunk in 0..chunks {
                 let seed = at.seed_of(side, chunk, ChunkSeed::Pool);
                 let mut rng = seed::stream(seed, StreamPurpose::Selection, &[]);

@@ -36,8 +36,8 @@ impl Strategies {
         }
     }
 
-    /// Returns the ids of the bucket order, the relation sampler, the loss, the negative sampler and the learning rate
-    /// schedule.
+    /// Returns the ids of the bucket order, the relation sampler, the loss, the choice of negatives and the learning
+    /// rate schedule.
     pub fn ids(&self) -> Vec<StrategyId> {
         let ids = [self.order.id(), self.sampler.id(), self.loss.id()];
         let negatives = self.negatives.iter().map(NegativeStrategy::id);
@@ -103,6 +103,15 @@ impl NegativeStrategy {
         match self {
             Self::Distribution(sampler) => sampler.id(),
             Self::Selection(selector) => selector.id(),
+        }
+    }
+
+    /// Returns the kind of plugin.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Distribution(_) => "negative sampler",
+            Self::Selection(_) => "negative selector",
         }
     }
 

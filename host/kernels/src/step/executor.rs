@@ -11,7 +11,8 @@ use pbg_core::graph::Side;
 
 use crate::step::plan::{BatchPlan, Slice};
 use crate::step::{BatchStats, StageTimes};
-/// Receives the scores of part of a batch, for tests and inspection: the side that is replaced, the first edge, the
+
+/// Receives the scores of part of a batch: the side that is replaced, the first edge, the
 /// positives' scores, and the negatives' scores `[edges, columns]`, of which masked ones are
 /// [`MASKED`](pbg_core::strategy::MASKED).
 pub type ScoreObserver<'a> = dyn FnMut(Side, usize, &[f32], &[f32]) + 'a;

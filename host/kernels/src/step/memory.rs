@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pbg_core::batch_graph::pipeline::SlicePlan;
-use pbg_core::batch_graph::{ElementType, TensorName};
+use pbg_core::batch_graph::{Buffer, ElementType, TensorName};
 use pbg_core::graph::Side;
 use pbg_core::model::Precision;
 use pbg_gemm::pages::HUGE_PAGE;
@@ -13,6 +13,16 @@ use crate::operators;
 use crate::step::Execution;
 use crate::step::common_products;
 use crate::step::plan::BatchPlan;
+
+/// Buffers of sums of gradients, which only training has.
+const SUMS: [&str; 6] = [
+    "gradient rows",
+    "touched rows",
+    "place of each row",
+    "parameter gradients",
+    "touched relations",
+    "place of each relation",
+];
 
 /// Sizes of the tables of one entity type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +46,31 @@ pub fn worker_bytes(
     execution: &Execution,
     rows: &[TableSizes],
 ) -> Result<u64, SpecError> {
+    buffer_bytes(spec, batch_size, execution, rows, &[])
+}
+
+/// Returns an upper bound of the bytes of the buffers of a worker that only scores batches
+/// ([`StepWorker::score`](super::StepWorker::score)), for the arguments of [`worker_bytes`].
+///
+/// # Errors
+/// When a relation cannot be trained.
+pub fn scoring_bytes(
+    spec: &ModelSpec,
+    batch_size: usize,
+    execution: &Execution,
+    rows: &[TableSizes],
+) -> Result<u64, SpecError> {
+    buffer_bytes(spec, batch_size, execution, rows, &SUMS)
+}
+
+/// Returns an upper bound of the bytes of a worker's buffers except those `without`.
+fn buffer_bytes(
+    spec: &ModelSpec,
+    batch_size: usize,
+    execution: &Execution,
+    rows: &[TableSizes],
+    without: &[&str],
+) -> Result<u64, SpecError> {
     // A worker keeps one buffer of each name, which grows to the largest size that any relation needs.
     let mut needs: Vec<((TensorName, ElementType, usize), usize)> = Vec::new();
     let mut common = 0;
@@ -43,7 +78,8 @@ pub fn worker_bytes(
         let chunks = chunks_per_slice(&plan);
         common = common_products::buffer_bytes(&plan).max(common);
         let mut before: Vec<(TensorName, ElementType)> = Vec::new();
-        for buffer in &plan.step.buffers {
+        let counted = |buffer: &&Buffer| !without.contains(&buffer.name.what);
+        for buffer in plan.step.buffers.iter().filter(counted) {
             let kind = (buffer.name, buffer.element);
             let nth = before.iter().filter(|other| **other == kind).count();
             before.push(kind);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pbg_core::model::{Comparator, Operator, Precision};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{
-    Batch, BatchJob, BatchTables, Execution, StepWorker, TableSizes, worker_bytes,
+    Batch, BatchJob, BatchTables, Execution, StepWorker, TableSizes, scoring_bytes, worker_bytes,
 };
 use pbg_reference::comparators::{boxes, comparators};
 use pbg_reference::formulas::{formulas, formulas_of_both_sides};
@@ -22,16 +22,27 @@ use rand_xoshiro::rand_core::SeedableRng;
 const ROWS: [usize; 2] = [3000, 2000];
 const BATCH: usize = 600;
 
-fn bound(spec: &ModelSpec, execution: &Execution) -> u64 {
+/// What a worker does with batches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Work {
+    Train,
+    Score,
+}
+
+fn bound(spec: &ModelSpec, execution: &Execution, work: Work) -> u64 {
     let rows = ROWS.map(|largest| TableSizes {
         largest,
         partitioned: spec.relations[0].lhs == spec.relations[0].rhs,
     });
-    worker_bytes(spec, BATCH, execution, &rows).expect("a model that can be trained")
+    let bytes = match work {
+        Work::Train => worker_bytes,
+        Work::Score => scoring_bytes,
+    };
+    bytes(spec, BATCH, execution, &rows).expect("a model that can be trained")
 }
 
 /// Returns the bytes of a worker's buffers after batches of `batches` edges each.
-fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
+fn used(spec: &ModelSpec, execution: Execution, batches: &[usize], work: Work) -> u64 {
     let spec = Arc::new(spec.clone());
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(1);
     let width = spec.entities[0].dimension;
@@ -71,17 +82,17 @@ fn used(spec: &ModelSpec, execution: Execution, batches: &[usize]) -> u64 {
             lhs: &tables[0],
             rhs: &tables[other],
         };
-        worker
-            .train(
-                &BatchJob {
-                    batch: &batch,
-                    tables: &tables,
-                    params: &params,
-                    draws: &draws,
-                },
-                loss.as_mut(),
-            )
-            .expect("a step");
+        let job = BatchJob {
+            batch: &batch,
+            tables: &tables,
+            params: &params,
+            draws: &draws,
+        };
+        let done = match work {
+            Work::Train => worker.train(&job, loss.as_mut()).map(drop),
+            Work::Score => worker.score(&job, &mut |_, _, _, _| {}),
+        };
+        done.expect("a step");
     }
     worker.bytes() as u64
 }
@@ -112,8 +123,8 @@ fn the_bound_holds_and_is_close() {
                         .iter_mut()
                         .for_each(|r| r.all_negs = all_negs);
                     let execution = Execution::default();
-                    let bound = bound(&spec, &execution);
-                    let used = used(&spec, execution, &[BATCH]);
+                    let bound = bound(&spec, &execution, Work::Train);
+                    let used = used(&spec, execution, &[BATCH], Work::Train);
                     let case = format!(
                         "{operator:?} {comparator:?} dynamic {dynamic} all {all_negs} {uniform}"
                     );
@@ -163,7 +174,9 @@ proptest! {
             execution.precision = Precision::Bf16;
         }
         prop_assume!(execution.refusal(&spec).is_none());
-        let (bound, used) = (bound(&spec, &execution), used(&spec, execution, &batches));
-        prop_assert!(used <= bound, "{used} of {bound}");
+        for work in [Work::Train, Work::Score] {
+            let (bound, used) = (bound(&spec, &execution, work), used(&spec, execution, &batches, work));
+            prop_assert!(used <= bound, "{work:?}: {used} of {bound}");
+        }
     }
 }

@@ -118,23 +118,36 @@ pub enum SettingError {
         /// Reason.
         reason: String,
     },
-    /// The negative sampler draws from one partition only.
+    /// The negative sampler or selector chooses from one partition only.
     #[error(
-        "negatives_from is `bucket`, but the negative sampler {sampler} draws from the partition of the replaced side; \
-         set negatives_from = \"partition\", or remove `negative_sampler`"
+        "negatives_from is `bucket`, but the {kind} {chosen} chooses from the partition of the replaced side; set \
+         negatives_from = \"partition\", or remove `negative_sampler`"
     )]
     NegativesFrom {
-        /// The sampler.
-        sampler: String,
+        /// Kind of the plugin.
+        kind: &'static str,
+        /// The plugin.
+        chosen: String,
+    },
+    /// The negative sampler or selector has no negatives to choose.
+    #[error(
+        "num_uniform_negs is 0, so the {kind} {chosen} has no negatives to choose; raise `num_uniform_negs`, or remove the \
+         plugin"
+    )]
+    NoChosenNegatives {
+        /// Kind of the plugin.
+        kind: &'static str,
+        /// The plugin.
+        chosen: String,
     },
     /// The negative selector needs scores that the device does not compute.
     #[error(
-        "execution.device: the negative selector {sampler} needs scores of candidates, which are computed on the processor \
+        "execution.device: the negative selector {selector} needs scores of candidates, which are computed on the processor \
          cores only, not on {device}; train with execution.device = \"cpu\", or choose a negative sampler"
     )]
     CandidateScores {
         /// The selector.
-        sampler: String,
+        selector: String,
         /// The device.
         device: String,
     },

@@ -8,9 +8,17 @@ use pbg_core::strategy::{CandidateScores, MASKED, SelectionRequirements};
 use pbg_kernels::negatives::NegativeDraws;
 use pbg_kernels::step::{self, BatchJob, Execution, StepWorker, TableSizes};
 use pbg_model::error::RunError;
-use pbg_rows::spec::{ModelSpec, SpecError};
+use pbg_rows::spec::{ModelSpec, RelationSpec, SpecError};
 
 use super::SelectionBatch;
+
+/// Bytes of a candidate of a batch: the entity, the sum of its scores, their number, and the highest.
+const PER_CANDIDATE: u64 = 4 * 4;
+/// Bytes of a candidate of the chunk that is asked for: copies of the entity and its two scores, its weight, and the time of
+/// its draw with its index.
+const PER_CANDIDATE_OF_CHUNK: u64 = 4 * 4 + 16;
+/// Bytes of an edge: its scores on both sides; copies of one, of its entities and of its relation for its chunk.
+const PER_EDGE: u64 = 2 * 4 + 4 * 4;
 
 /// Returns the model whose uniform negatives are the candidates for those of `spec`.
 pub(crate) fn scoring_spec(spec: &ModelSpec, required: SelectionRequirements) -> ModelSpec {
@@ -19,9 +27,16 @@ pub(crate) fn scoring_spec(spec: &ModelSpec, required: SelectionRequirements) ->
         (None, 0) => spec.num_uniform_negs,
         (None, size) => size,
     };
+    // Entities with features are replaced by those of other edges only, so their side has no step without these.
+    let needs_batch = spec.relations.iter().any(|relation| {
+        let featurized = |&side: &Side| spec.entities[relation.entity(side)].featurized;
+        let mut replaced = Side::BOTH.into_iter().filter(|&side| !spec.disabled(side));
+        !relation.all_negs && replaced.any(|side| featurized(&side))
+    });
     ModelSpec {
+        num_batch_negs: if needs_batch { spec.num_batch_negs } else { 0 },
         num_uniform_negs: required.pool(spec.num_uniform_negs),
-        chunk_size: Some(chunk),
+        chunk_size: Some(chunk.max(1)),
         regularization_coef: 0.0,
         relation_prediction: 0.0,
         ..spec.clone()
@@ -40,20 +55,39 @@ pub(crate) fn selection_bytes(
     execution: &Execution,
     rows: &[TableSizes],
 ) -> Result<u64, SpecError> {
-    let scoring = scoring_spec(spec, required);
+    let mut scoring = scoring_spec(spec, required);
+    let pools =
+        |relation: &RelationSpec| Side::BOTH.map(|side| scoring.uniform_negatives(relation, side));
     let most = scoring.relations.iter().map(|relation| {
         let chunks = edges.div_ceil(scoring.chunk_size(relation, edges));
-        let pools = Side::BOTH.map(|side| scoring.uniform_negatives(relation, side));
-        let pools = pools.into_iter().fold(0_usize, usize::saturating_add);
-        chunks.saturating_mul(pools)
+        let [lhs, rhs] = pools(relation);
+        chunks.saturating_mul(lhs.saturating_add(rhs))
     });
-    // A candidate, its sum of scores, its highest score, the number of edges, and copies of these for a chunk.
-    let kept = (most.max().unwrap_or(0) as u64).saturating_mul(8 * 4);
-    let buffers = match required.scores {
-        true => step::worker_bytes(&scoring, edges, execution, rows)?,
-        false => 0,
-    };
+    let most = most.max().unwrap_or(0);
+    if most == 0 {
+        return Ok(0);
+    }
+    let largest = scoring.relations.iter().flat_map(pools).max().unwrap_or(0);
+    let kept = (most as u64)
+        .saturating_mul(PER_CANDIDATE)
+        .saturating_add((largest as u64).saturating_mul(PER_CANDIDATE_OF_CHUNK))
+        .saturating_add((edges as u64).saturating_mul(PER_EDGE));
+    if !required.scores {
+        return Ok(kept);
+    }
+    // Nothing is scored for the other relations.
+    let mut relations = scoring.relations.clone();
+    relations.retain(|relation| pools(relation) != [0; 2]);
+    scoring.relations = relations;
+    let buffers = step::scoring_bytes(&scoring, edges, execution, rows)?;
     Ok(kept.saturating_add(buffers))
+}
+
+/// Makes `values` consist of `len` times `value`, in no more memory than the largest batch needs.
+fn fill<T: Copy>(values: &mut Vec<T>, len: usize, value: T) {
+    values.clear();
+    values.reserve_exact(len);
+    values.resize(len, value);
 }
 
 /// Scores of one side of a batch.
@@ -70,14 +104,10 @@ struct SideScores {
 
 impl SideScores {
     fn reset(&mut self, edges: usize, candidates: usize) {
-        self.positives.clear();
-        self.positives.resize(edges, 0.0);
-        self.sums.clear();
-        self.sums.resize(candidates, 0.0);
-        self.counts.clear();
-        self.counts.resize(candidates, 0);
-        self.highest.clear();
-        self.highest.resize(candidates, MASKED);
+        fill(&mut self.positives, edges, 0.0);
+        fill(&mut self.sums, candidates, 0.0);
+        fill(&mut self.counts, candidates, 0);
+        fill(&mut self.highest, candidates, MASKED);
     }
 
     /// Adds the scores of an edge with the candidates of its chunk, which begin at `first`. `replaced` is the entity of
@@ -168,12 +198,11 @@ impl PoolScorer {
         scored.map_err(RunError::Step)?;
         match self.sides.iter().all(SideScores::is_finite) {
             true => Ok(()),
-            false => Err(RunError::NotFinite {
+            false => Err(RunError::ScoreNotFinite {
                 pass: at.pass,
                 bucket: at.bucket,
                 worker: at.worker as usize,
                 batch: at.number as usize,
-                what: "score of a candidate for a negative".to_owned(),
             }),
         }
     }

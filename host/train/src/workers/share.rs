@@ -262,14 +262,15 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
     /// Trains one batch and returns its mean loss.
     fn step(&mut self, indices: &[u32], relation: Option<u32>) -> Result<f32, RunError> {
         let (mut columns, mut draws) = (take(&mut self.columns), take(&mut self.draws));
-        self.work.prepare(
+        let prepared = self.work.prepare(
             indices,
             relation,
             &mut columns,
             &mut draws,
             &mut self.negatives,
-        )?;
+        );
         let batch = columns.batch(relation);
+        prepared.map_err(|error| self.explain(error, &batch))?;
         let stats = self.with_job(&batch, &draws, relation, Executor::train_together)?;
         let stats = match stats {
             // The rows of a device are not those of main memory.
@@ -289,6 +290,28 @@ impl<'a, 'c> WorkerShare<'a, 'c> {
         let loss = self.account(&stats)?;
         (self.columns, self.draws) = (columns, draws);
         Ok(loss)
+    }
+
+    /// Returns the reason why the negatives of a batch could not be chosen: `error`, or the formula because of which scores
+    /// of candidates are not finite.
+    fn explain(&self, error: RunError, batch: &Batch<'_>) -> RunError {
+        let (RunError::ScoreNotFinite { .. }, Some(pools)) = (&error, self.negatives.pools())
+        else {
+            return error;
+        };
+        let work = self.work;
+        let Ok(tables) = work.tables(batch.spec_index() as u32) else {
+            return error;
+        };
+        let _gate = work.gate.map(RwLock::read);
+        let job = BatchJob {
+            batch,
+            tables: &tables,
+            params: work.params,
+            draws: pools,
+        };
+        let found = FormulaFault::find(&work.blueprint.spec, &job);
+        found.map_or(error, |found| self.locate_formula(&found))
     }
 
     /// Passes a prepared batch to the executors.
