@@ -1,6 +1,8 @@
 //! Negative selectors as a user meets them: runs that train with them, what they cost, and what happens when they fail.
 
-use crate::support::plugin::{CANDIDATES, POOL, negative_selector, selection};
+use serde_json::Value;
+
+use crate::support::plugin::{CANDIDATES, POOL, failing_selector, negative_selector, selection};
 use crate::support::{Workplace, graph::CONFIG};
 
 const QUIET: [&str; 3] = ["train", "--progress", "none"];
@@ -60,9 +62,42 @@ fn an_epoch_more_is_the_same_as_a_longer_run() {
 
 #[test]
 fn several_workers_select_at_once() {
-    let place = Workplace::with_dataset(&config(false));
-    let keys = [SELECTORS[0], &["workers=3", "num_epochs=2"]].concat();
-    place.run(with(&QUIET, &keys)).succeeds();
+    let uniform = edges_by_epoch(&config(false), |_| "negative_sampler=uniform_negatives");
+    let selected = edges_by_epoch(&config(false), |_| SELECTORS[0][0]);
+    assert_eq!(selected, uniform);
+}
+
+/// Returns the number of edges that three workers train in each epoch, without a fault. `sampler` prepares the workplace and
+/// returns a key.
+fn edges_by_epoch(config: &str, sampler: impl Fn(&Workplace) -> &'static str) -> Vec<u64> {
+    let place = Workplace::with_dataset(config);
+    let keys = [sampler(&place), "workers=3", "num_epochs=2"];
+    let said = place.run(with(&QUIET, &keys)).succeeds().stderr;
+    assert!(!said.contains("replaces it"), "{said}");
+    let lines = place.read("model/metrics.jsonl");
+    let events = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap());
+    let epochs = events.filter(|event: &Value| event["event"] == "epoch_finished");
+    let counts: Vec<u64> = epochs
+        .map(|event| event["stats"]["count"].as_u64().unwrap())
+        .collect();
+    assert!(counts.len() == 2 && counts[0] > 0, "{counts:?}");
+    counts
+}
+
+/// Where all entities are negatives, none is selected, and nothing is scored for it.
+#[test]
+fn a_selector_without_negatives_changes_nothing() {
+    let all = config(false).replace("[[relations]]", "[[relations]]\nall_negs = true");
+    let models = [&[][..], SELECTORS[0]].map(|keys| {
+        let place = Workplace::with_dataset(&all);
+        let said = place.run(with(&["check"], keys)).succeeds().stdout;
+        assert!(!said.contains("candidates for negatives"), "{said}");
+        place.run(with(&QUIET, keys)).succeeds();
+        place.committed("model")
+    });
+    assert_eq!(models[0], models[1]);
 }
 
 #[test]
@@ -72,7 +107,10 @@ fn a_selection_is_announced_and_what_it_cannot_do_is_refused() {
     assert!(!of(&[]).contains("candidates for negatives"));
     let said = of(SELECTORS[0]);
     assert!(said.contains("candidates for negatives"), "{said}");
-    assert!(said.contains("\nnegative sampler hard_negatives"), "{said}");
+    assert!(
+        said.contains("\nnegative selector hard_negatives"),
+        "{said}"
+    );
     let bucket = ["negative_sampler=hard_negatives", "negatives_from=bucket"];
     place
         .run(with(&["check"], &bucket))
@@ -84,8 +122,17 @@ fn a_selection_is_announced_and_what_it_cannot_do_is_refused() {
     place
         .run(bucket)
         .fails(3, &["hard_negatives", "negatives_from"]);
-    let two = ["train", "--plugin", "hard_negatives", "--plugin", "degree"];
-    place.run(two).fails(2, &["degree", "hard_negatives"]);
+    for [first, second] in [["hard_negatives", "degree"], ["degree", "hard_negatives"]] {
+        let said = ["only one negative sampler or selector", first, second];
+        let two = ["train", "--plugin", first, "--plugin", second];
+        place.run(two).fails(2, &said);
+    }
+    let none = with(
+        &["check", "--plugin", "hard_negatives"],
+        &["num_uniform_negs=0"],
+    );
+    let said = ["num_uniform_negs is 0", "negative selector hard_negatives"];
+    place.run(none).fails(3, &said);
 }
 
 #[test]
@@ -124,7 +171,7 @@ fn answers_that_cannot_be_trained_end_the_run() {
 }
 
 #[test]
-fn a_selector_that_is_not_needed_any_more_leaves_uniform_negatives() {
+fn a_selector_that_fails_leaves_its_fallback_and_a_file_that_repeats_the_call() {
     let place = Workplace::with_dataset(CONFIG);
     place.write("evil.wasm", negative_selector("unreachable"));
     let evil = [&QUIET[..], &["--plugin", "evil.wasm"]].concat();
@@ -136,15 +183,44 @@ fn a_selector_that_is_not_needed_any_more_leaves_uniform_negatives() {
         said.contains("uniform_negatives 0.1.0 replaces it"),
         "{said}"
     );
-    // Without scores, the pool is as large as the negatives, and all of it is taken.
+    let file = "model/faults/evil-select-1.json";
+    let repeated = place.run(["plugin", "replay", file]);
+    repeated.fails(6, &["evil 6.6.6", "select"]);
+    let other = ["plugin", "replay", file, "--plugin", "all.wasm"];
     place.write(
         "all.wasm",
         negative_selector(&selection(0, CANDIDATES, POOL)),
     );
-    let all = [&QUIET[..], &["--plugin", "all.wasm"]].concat();
-    place
-        .run(with(&all, &["checkpoint_path=all", "workers=2"]))
-        .succeeds();
+    place.run(other).succeeds();
+}
+
+/// Without scores, the pool is as large as the negatives, and all of it may be taken.
+#[test]
+fn a_selector_that_takes_its_pool_trains_every_edge() {
+    let uniform = edges_by_epoch(CONFIG, |_| "negative_sampler=uniform_negatives");
+    let all = edges_by_epoch(CONFIG, |place| {
+        let all = negative_selector(&selection(0, CANDIDATES, POOL));
+        place.write("all.wasm", all);
+        "negative_sampler=./all.wasm"
+    });
+    assert_eq!(all, uniform);
+}
+
+#[test]
+fn a_selector_names_its_fallback_which_must_be_a_distribution() {
+    let place = Workplace::with_dataset(CONFIG);
+    let evil = [&QUIET[..], &["--plugin", "evil.wasm"]].concat();
+    let evil = with(&evil, &["plugins.on_fault=fallback"]);
+    place.write("evil.wasm", failing_selector("degree"));
+    let said = place.run(&evil).succeeds().stderr;
+    assert!(said.contains("degree 0.1.0 replaces it"), "{said}");
+    place.write("evil.wasm", failing_selector("hard_negatives"));
+    let said = [
+        "the fallback that evil 6.6.6",
+        "hard_negatives",
+        "is a negative selector, not a negative sampler",
+    ];
+    place.run(&evil).fails(6, &said);
 }
 
 #[test]

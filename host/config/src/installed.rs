@@ -66,7 +66,7 @@ impl StrategyNames {
         let kinds = [
             ("a bucket order", "bucket_order"),
             ("a relation sampler", "relation_sampler"),
-            ("a negative sampler", "negative_sampler"),
+            ("a negative sampler or selector", "negative_sampler"),
             ("a loss", "loss_fn"),
             ("an operator", "operator"),
             ("a comparator", "comparator"),

@@ -211,7 +211,7 @@ pub struct Config {
     #[schemars(range(min = 0, max = 2_147_483_648_u32), extend("x-rule" = "not 0 if `num_batch_negs` is 0, unless all relations have `all_negs`"))]
     pub num_uniform_negs: u32,
     /// Strategy that chooses the negatives of `num_uniform_negs`, by a distribution or chunk by chunk: the name of a standard
-    /// negative sampler or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
+    /// negative sampler or selector or of a component in `PBG_PLUGIN_PATH`, or the path of a component (`*.wasm`).
     #[serde(default = "defaults::negative_sampler")]
     #[schemars(length(min = 1), extend("x-rule" = "must be the default if `num_uniform_negs` is 0 or `negatives_from` is `bucket`"))]
     pub negative_sampler: String,

@@ -142,13 +142,20 @@ fn describe(required: SelectionRequirements) -> String {
     )
 }
 
+fn counted(number: usize, [one, more]: [&str; 2]) -> String {
+    format!("{number} {}", if number == 1 { one } else { more })
+}
+
 fn shown(chunk: &NegativeChunk) -> String {
     format!(
-        "{} edges, {} negatives of {} entities, {:?}",
-        chunk.replaced.len(),
-        chunk.negatives,
-        chunk.entities,
-        chunk.side
+        "a chunk of {}, whose {} side is replaced by {} of {}",
+        counted(chunk.replaced.len(), ["edge", "edges"]),
+        match chunk.side {
+            Side::Lhs => "left",
+            Side::Rhs => "right",
+        },
+        counted(chunk.negatives as usize, ["negative", "negatives"]),
+        counted(chunk.entities as usize, ["entity", "entities"])
     )
 }
 
@@ -267,7 +274,7 @@ fn choice(cases: &[NegativeChunk], answers: &[NegativeSelection]) -> String {
     };
     let uniform = &chunk.candidates[..chunk.negatives as usize];
     let mut text = format!(
-        "{} negatives of 10,000 entities: {} different ({} if uniform), {} of an edge's own ({} if uniform)",
+        "{} negatives of 10,000 entities: {} different ({} if uniform), {} right answers of the chunk ({} if uniform)",
         selected.len(),
         different(&selected),
         different(uniform),

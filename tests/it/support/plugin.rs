@@ -105,7 +105,25 @@ pub(crate) fn negatives(body: &str) -> Vec<u8> {
 /// Returns a negative selector that requires one candidate per negative and no scores, and whose `select` has this body,
 /// which finds the chunk at `$chunk` and returns the address of a `result<selection, string>`.
 pub(crate) fn negative_selector(body: &str) -> Vec<u8> {
-    let common = common(NAME, 2, DESCRIBE);
+    selector_of(DESCRIBE, body)
+}
+
+/// Returns a negative selector that always fails and names a fallback, which has at most 16 letters.
+pub(crate) fn failing_selector(fallback: &str) -> Vec<u8> {
+    let mut letters = [0; 16];
+    letters[..fallback.len()].copy_from_slice(fallback.as_bytes());
+    let [low, high] = [0, 8].map(|at| u64::from_le_bytes(letters[at..at + 8].try_into().unwrap()));
+    let length = fallback.len();
+    let describe = format!(
+        "(i64.store (i32.const 208) (i64.const {low})) (i64.store (i32.const 216) (i64.const {high}))
+         (i32.store (i32.const 96) (i32.const 1)) (i32.store (i32.const 100) (i32.const 208))
+         (i32.store (i32.const 104) (i32.const {length})) {DESCRIBE}"
+    );
+    selector_of(&describe, "unreachable")
+}
+
+fn selector_of(describe: &str, body: &str) -> Vec<u8> {
+    let common = common(NAME, 2, describe);
     encode(
         "hard_negatives",
         &format!(

@@ -1,5 +1,7 @@
 //! Processes whose negatives a plugin selects.
 
+use serde_json::Value;
+
 use super::{Meeting, edges, edges_by_epoch};
 use crate::support::plugin::negative_selector;
 
@@ -14,7 +16,10 @@ fn two_processes_select_and_train_every_edge_once() {
         .place
         .write("evil.wasm", negative_selector("unreachable"));
     let failing = ["negative_sampler=./evil.wasm", "plugins.on_fault=fallback"];
-    for keys in [&["negative_sampler=hard_negatives"][..], &failing] {
+    for (keys, fails) in [
+        (&["negative_sampler=hard_negatives"][..], false),
+        (&failing, true),
+    ] {
         let folder = format!("checkpoint_path=model{}", keys.len());
         let keys = [keys, &["num_epochs=2", &folder]].concat();
         let mut second = meeting.start(1, 2, &keys);
@@ -25,5 +30,11 @@ fn two_processes_select_and_train_every_edge_once() {
         let epochs = edges_by_epoch(&[&first, &second]);
         assert_eq!(epochs.len(), 2, "{epochs:?}");
         assert!(epochs.iter().all(|(_, count)| *count == all), "{epochs:?}");
+        for trainer in [&first, &second] {
+            let faults = trainer.of("plugin_fault");
+            let replaced = |fault: &Value| fault["fallback"] == "uniform_negatives 0.1.0";
+            assert!(faults.iter().all(replaced), "{faults:?}");
+            assert_eq!(faults.is_empty(), !fails, "{faults:?}");
+        }
     }
 }

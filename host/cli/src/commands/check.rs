@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let next = pbg_train::verify_checkpoint(&resolved, &filled.strategies, args.allow.allowed())?;
     let negatives = filled.strategies.negatives.as_ref();
     let negatives = negatives.filter(|chosen| !chosen.is_uniform());
-    let negatives = negatives.map(|chosen| chosen.id().to_string());
+    let negatives = negatives.map(|chosen| (chosen.kind(), chosen.id().to_string()));
+    let (kind_of_negatives, negatives) = negatives.unzip();
     let mut strategies = filled.strategies;
     let rates = pbg_train::rate_course(&resolved, &mut strategies);
     let mut order = strategies.order;
@@ -118,6 +119,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         order: order.id().to_string(),
         plan,
         planning_bytes: pbg_train::too_large_to_plan(&resolved),
+        kind_of_negatives,
         negatives,
         rates,
         comparator: ComparatorPrice::of(&resolved),
@@ -171,6 +173,8 @@ struct Report {
     /// Memory in bytes that asking the order takes, if that is too much for a check.
     #[serde(skip_serializing_if = "Option::is_none")]
     planning_bytes: Option<u64>,
+    #[serde(skip)]
+    kind_of_negatives: Option<&'static str>,
     /// Negative sampler or selector, unless negatives are uniform.
     #[serde(skip_serializing_if = "Option::is_none")]
     negatives: Option<String>,
@@ -295,7 +299,7 @@ fn print_report(out: &mut dyn Write, report: &Report) -> io::Result<()> {
         .map_or(Ok(()), |rounds| print_together(out, &rounds))
 }
 
-/// Prints the cost of a pass, or why the order was not asked, the negative sampler and the learning rate schedule.
+/// Prints the cost of a pass, or why the order was not asked, the choice of negatives and the learning rate schedule.
 fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
     let order = &report.order;
     if let Some(PlanCost {
@@ -319,8 +323,8 @@ fn print_plan(out: &mut dyn Write, report: &Report) -> io::Result<()> {
              `pbg-host orders compare` asks it"
         )?;
     }
-    if let Some(negatives) = &report.negatives {
-        writeln!(out, "negative sampler {negatives}")?;
+    if let (Some(kind), Some(negatives)) = (report.kind_of_negatives, &report.negatives) {
+        writeln!(out, "{kind} {negatives}")?;
     }
     if let Some(rates) = &report.rates {
         writeln!(

@@ -1,8 +1,9 @@
 //! Hard negatives: candidates that the current model scores high.
 //!
-//! A candidate is drawn in proportion to the exponential of its score, divided by a temperature, as in self-adversarial
-//! sampling. With temperature 0 the candidates with the highest scores are selected. An entity that an edge of the chunk has
-//! on the replaced side is left out, since it is a right answer for that edge.
+//! A fraction of the weight is in proportion to the exponential of the scores, divided by a temperature, as in
+//! self-adversarial sampling; with temperature 0 it belongs to the candidates with the highest scores. The rest of the weight
+//! is the same for all candidates. An entity that an edge of the chunk has on the replaced side is left out, since it is a
+//! right answer for that edge.
 //!
 //! Sources: Sun et al., "RotatE: Knowledge Graph Embedding by Relational Rotation in Complex Space" (2019), for the weights;
 //! Zhang et al., "NSCaching: Simple and Efficient Negative Sampling for Knowledge Graph Embedding" (2019), for the choice
@@ -29,7 +30,7 @@ impl NegativeSelector for HardNegatives {
         Metadata::new(
             "hard_negatives",
             env!("CARGO_PKG_VERSION"),
-            "Candidates in proportion to the exponential of their scores by the current model.",
+            "Candidates that the current model scores high, by the exponential of their scores.",
         )
         .parameter(Parameter::integer(
             "candidates",
@@ -41,7 +42,7 @@ impl NegativeSelector for HardNegatives {
             "temperature",
             1.0,
             0.0..=1e6,
-            "Divisor of the scores. Lower values prefer high scores more; 0 selects the highest.",
+            "Divisor of the scores. Lower values prefer high scores more; 0, with `fraction = 1`: the highest scores.",
         ))
         .parameter(Parameter::number(
             "fraction",

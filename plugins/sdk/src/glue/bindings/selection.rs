@@ -18,9 +18,9 @@ pub mod exports {
             /// batch is trained.
             ///
             /// The host calls `select` for each chunk and each side that is replaced. It draws candidates, the pool of the chunk,
-            /// uniformly from the partition, and scores them with the current model if the plugin requires it. It selects the draws
-            /// that `num_uniform_negs` asks for. The other positives of a chunk remain negatives (`num_batch_negs`), and held-out
-            /// edges are ranked among uniform draws.
+            /// uniformly from the partition, and scores them with the current model if the plugin requires it. The plugin chooses the
+            /// negatives that `num_uniform_negs` asks for. The other positives of a chunk remain negatives (`num_batch_negs`), and
+            /// held-out edges are ranked among uniform draws.
             #[allow(dead_code, async_fn_in_trait, unused_imports, clippy::all)]
             pub mod negative_selection {
                 #[used]

@@ -291,7 +291,7 @@ impl Runs<'_> {
             plugins.push(("relation sampler", strategies.sampler.id().clone()));
         }
         let negatives = strategies.negatives.iter();
-        plugins.extend(negatives.map(|chosen| ("negative sampler", chosen.id().clone())));
+        plugins.extend(negatives.map(|chosen| (chosen.kind(), chosen.id().clone())));
         let schedule = strategies.schedule.iter();
         plugins.extend(schedule.map(|schedule| ("learning rate schedule", schedule.id().clone())));
         Ok(plugins)
