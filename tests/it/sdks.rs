@@ -321,8 +321,8 @@ int main(void) {
 
 /// Invalid answers, given to the component's glue, whose errors say what is wrong with each.
 const ANSWERS_IN_JAVASCRIPT: &str = r#"
-import { exportOrder, exportSampler } from './component.js';
-import { Order, Pass, Sampler } from './index.js';
+import { exportNegativeSelector, exportOrder, exportSampler } from './component.js';
+import { NegativeSelector, Order, Pass, Sampler, entities, weights } from './index.js';
 
 let answer;
 class Mine extends Order {
@@ -332,9 +332,14 @@ class Mine extends Order {
 class Draws extends Sampler {
   begin() { return { next: () => answer }; }
 }
+class Selects extends NegativeSelector {
+  select() { return answer; }
+}
 const silent = () => {};
 const order = exportOrder(Mine, silent).bucketOrder;
 const draws = exportSampler(Draws, silent).relationSampler.Sampler.create([1], 1, 1);
+const selects = exportNegativeSelector(Selects, silent).negativeSelection;
+const chunk = { relations: [0], kept: [1], replaced: [2], candidates: [3], seed: 1n };
 const pass = Pass.uniform(2, 2);
 // Console output goes to the host's log.
 const say = (call) => {
@@ -352,6 +357,8 @@ const plans = [undefined, 7, [bucket, 7], [bucket, { lhs: 0 }], [{ lhs: 1.5, rhs
 for (answer of plans) say(() => order.plan(pass));
 for (answer of [null, 2 ** 32, 1]) say(() => order.pick(pass, [], [bucket]));
 for (answer of ['a', { relation: 0, edges: '1' }, null, { relation: 0, edges: 1 }]) say(() => draws.next());
+const selections = [[3], entities(new Uint32Array([3])), weights(new Float32Array([0.5])), entities([0.5]), weights('3')];
+for (answer of selections) say(() => selects.select(chunk));
 "#;
 
 const WHAT_IS_WRONG: &str = "\
@@ -371,6 +378,11 @@ TypeError: a draw is \"a\", not { relation, edges }
 TypeError: edges of a draw is \"1\", not a whole number
 undefined
 {\"relation\":0,\"edges\":1}
+TypeError: select returned [3], not entities([...]) or weights([...])
+{\"tag\":\"entities\",\"val\":[3]}
+{\"tag\":\"weights\",\"val\":[0.5]}
+TypeError: entity 0 is 0.5, not a whole number
+TypeError: select returned {\"tag\":\"weights\",\"val\":\"3\"}, not entities([...]) or weights([...])
 ";
 
 /// Files that a test provides, read as by a plugin in Python.

@@ -171,15 +171,25 @@ class Falls(pbg_plugin.RateSchedule):
     """A learning rate schedule."""
 
 
+class Drawn(pbg_plugin.NegativeSampler):
+    """A negative sampler."""
+
+
+class Selects(pbg_plugin.NegativeSelector):
+    """A negative selector."""
+
+
 @pytest.mark.parametrize(
-    ("plugin", "is_one"),
+    ("plugin", "is_one", "kind"),
     [
-        (Draws, "a relation sampler"),
-        (Draws(), "a relation sampler"),
-        (Falls, "a learning rate schedule"),
+        (Draws, "a relation sampler", "sampler"),
+        (Draws(), "a relation sampler", "sampler"),
+        (Drawn, "a negative sampler", "negatives"),
+        (Selects, "a negative selector", "negative-selector"),
+        (Falls, "a learning rate schedule", "schedule"),
     ],
 )
-def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: str) -> None:
+def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: str, kind: str) -> None:
     calls: list[Any] = [
         lambda: pbg_host.train(keys, plugins=[plugin]),
         lambda: pbg_host.check(keys, plugins=[plugin]),
@@ -188,7 +198,6 @@ def test_what_only_a_component_can_be_is_told(keys: Keys, plugin: Any, is_one: s
     for call in calls:
         with pytest.raises(pbg_host.UsageError, match=f" is {is_one}, but ") as raised:
             call()
-        kind = is_one.rpartition(" ")[2]
         assert f"`pbg-host plugin new mine --kind {kind} --lang python`" in str(raised.value)
 
 

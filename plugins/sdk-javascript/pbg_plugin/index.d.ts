@@ -290,9 +290,9 @@ export interface CandidateScores {
 export type NegativeSelection = { tag: 'entities'; val: number[] } | { tag: 'weights'; val: number[] };
 
 /** Negatives: the entities themselves, as many as `chunk.negatives`. */
-export function entities(list: number[]): NegativeSelection;
+export function entities(list: ArrayLike<number>): NegativeSelection;
 /** Negatives that the host draws without replacement: a weight for each candidate, at least 0 and finite, not all 0. */
-export function weights(list: number[]): NegativeSelection;
+export function weights(list: ArrayLike<number>): NegativeSelection;
 
 /** Chooses the negatives of every chunk of a batch. */
 export class NegativeSelector {

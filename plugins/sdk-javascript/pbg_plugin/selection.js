@@ -4,7 +4,7 @@ import { Strategy } from './metadata.js';
 
 /** Negatives: the entities themselves, as many as `chunk.negatives`, each below `chunk.entities`. */
 export function entities(list) {
-  return { tag: 'entities', val: list };
+  return { tag: 'entities', val: plain(list) };
 }
 
 /**
@@ -13,7 +13,12 @@ export function entities(list) {
  * all of them.
  */
 export function weights(list) {
-  return { tag: 'weights', val: list };
+  return { tag: 'weights', val: plain(list) };
+}
+
+// Returns the numbers of a typed array as an array.
+function plain(list) {
+  return ArrayBuffer.isView(list) && !(list instanceof DataView) ? Array.from(list) : list;
 }
 
 /** Chooses the negatives of every chunk of a batch. */

@@ -145,6 +145,7 @@ def undecorated(thing: Any, kind: Kind) -> UsageError:
 _ONLY_COMPONENTS = {
     pbg_plugin.Sampler: ("a relation sampler", "sampler"),
     pbg_plugin.NegativeSampler: ("a negative sampler", "negatives"),
+    pbg_plugin.NegativeSelector: ("a negative selector", "negative-selector"),
     pbg_plugin.RateSchedule: ("a learning rate schedule", "schedule"),
 }
 
