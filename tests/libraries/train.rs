@@ -1,5 +1,6 @@
 //! Tests of training through its public interface.
 
+mod candidate_scores;
 mod dataset;
 mod device_run;
 mod pbg_steps;

@@ -57,7 +57,7 @@ fn edges() -> String {
 }
 
 /// Imports the edges into a folder; returns the configuration of a run there.
-fn dataset(folder: &Path, changes: &[(&str, &str)]) -> Config {
+pub(crate) fn dataset(folder: &Path, changes: &[(&str, &str)]) -> Config {
     let path = |name: &str| folder.join(name).display().to_string();
     let mut set: Vec<(String, String)> = changes
         .iter()
@@ -74,7 +74,7 @@ fn dataset(folder: &Path, changes: &[(&str, &str)]) -> Config {
 }
 
 /// Results of a run.
-struct Ran {
+pub(crate) struct Ran {
     /// Groups that reported their time, and whether they worked.
     groups: Vec<(String, bool)>,
     losses: Vec<f64>,
@@ -92,7 +92,11 @@ fn train(config: &Config, place: Option<Arc<dyn OpenDevice>>) -> Ran {
     train_with(config, standard(config), place)
 }
 
-fn train_with(config: &Config, strategies: Strategies, place: Option<Arc<dyn OpenDevice>>) -> Ran {
+pub(crate) fn train_with(
+    config: &Config,
+    strategies: Strategies,
+    place: Option<Arc<dyn OpenDevice>>,
+) -> Ran {
     let (mut losses, mut held_out, mut told) = (Vec::new(), Vec::new(), Vec::new());
     let mut watch = |event: Event| match event {
         Event::BucketFinished {
