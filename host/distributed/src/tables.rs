@@ -91,6 +91,10 @@ pub(crate) struct ClusterTables {
     server_waits: Option<ServerWaits>,
 }
 
+/// Longest time that a trainer which must stop waits for partition servers: enough for one that is slow for a moment,
+/// since what it has may be needed for the last checkpoint.
+const WHILE_STOPPING: Duration = Duration::from_secs(10);
+
 /// How long a trainer waits for partition servers.
 pub(crate) struct ServerWaits {
     /// Time for a server that does not answer.
@@ -192,12 +196,15 @@ impl ClusterTables {
                 started = pbg_clock::now();
             }
             was_silent = is_silent;
-            let most = match is_silent {
+            let mut most = match is_silent {
                 true => waits.patience,
                 false if error.is_missing_file() => waits.lease,
                 false => return Err(error),
             };
-            if pbg_clock::elapsed(started) >= most || waits.stop.load(Ordering::Relaxed) {
+            if waits.stop.load(Ordering::Relaxed) {
+                most = most.min(WHILE_STOPPING);
+            }
+            if pbg_clock::elapsed(started) >= most {
                 return Err(error);
             }
             pbg_clock::sleep(waits.heartbeat);
