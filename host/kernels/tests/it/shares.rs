@@ -66,10 +66,13 @@ fn batches(
     let tensors: Vec<_> = params
         .tensors()
         .iter()
-        .map(|t| (t.name.clone(), t.to_vec()))
+        .map(|t| (t.name.clone(), t.to_vec().len()))
         .collect();
-    for (name, values) in tensors {
-        let accumulators = vec![0.1; values.len()];
+    for (name, count) in tensors {
+        // Random parameters, for the initial ones map every entity to itself, and then a distance of zero, where the
+        // direction of its gradient follows from rounding, is compared in every batch.
+        let values: Vec<_> = (0..count).map(|_| rng.random::<f32>() - 0.5).collect();
+        let accumulators = vec![0.1; count];
         params
             .set(&name, &values, Some(&accumulators))
             .expect("a step");
