@@ -12,7 +12,7 @@ use pbg_rows::params::{Params, TensorSize};
 use pbg_rows::spec::ModelSpec;
 
 use crate::gradients::check;
-use crate::shares::{World, alone};
+use crate::shares::{World, alone, random_parameters};
 
 fn twin(spec: ModelSpec, dimension: usize, seed: u64) -> Twin {
     let mut spec = spec;
@@ -111,7 +111,7 @@ fn n3_leaves_angles_alone() {
             .relations
             .iter_mut()
             .for_each(|r| r.weight = f32::MIN_POSITIVE);
-        let before: Vec<_> = Params::new(&still, 0)
+        let before: Vec<_> = random_parameters(&still, WORLD.seed)
             .tensors()
             .iter()
             .map(|t| t.to_vec())

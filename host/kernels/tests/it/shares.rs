@@ -49,6 +49,25 @@ fn random_table(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Table {
     )
 }
 
+/// Returns random parameters with accumulators above zero. The initial ones map every entity to itself, and an edge
+/// between an entity and itself would have a distance of zero, where the direction of the gradient follows from rounding.
+pub(crate) fn random_parameters(spec: &ModelSpec, seed: u64) -> Params {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(!seed);
+    let mut params = Params::new(spec, 0);
+    let tensors: Vec<_> = params
+        .tensors()
+        .iter()
+        .map(|t| (t.name.clone(), t.to_vec().len()))
+        .collect();
+    for (name, count) in tensors {
+        let values: Vec<_> = (0..count).map(|_| rng.random::<f32>() - 0.5).collect();
+        params
+            .set(&name, &values, Some(&vec![0.1; count]))
+            .expect("a step");
+    }
+    params
+}
+
 fn batches(
     spec: &ModelSpec,
     world: World,
@@ -62,21 +81,10 @@ fn batches(
         rhs: if one { &lhs_table } else { &rhs_table },
     };
     let rows = [tables.lhs.entities(), tables.rhs.entities()];
-    let (mut params, draws) = (Params::new(spec, 0), NegativeDraws::default());
-    let tensors: Vec<_> = params
-        .tensors()
-        .iter()
-        .map(|t| (t.name.clone(), t.to_vec().len()))
-        .collect();
-    for (name, count) in tensors {
-        // Random parameters, for the initial ones map every entity to itself, and then a distance of zero, where the
-        // direction of its gradient follows from rounding, is compared in every batch.
-        let values: Vec<_> = (0..count).map(|_| rng.random::<f32>() - 0.5).collect();
-        let accumulators = vec![0.1; count];
-        params
-            .set(&name, &values, Some(&accumulators))
-            .expect("a step");
-    }
+    let (params, draws) = (
+        random_parameters(spec, world.seed),
+        NegativeDraws::default(),
+    );
     let mut stats = Vec::new();
     for _ in 0..BATCHES {
         let [lhs, rhs]: [Vec<u32>; 2] = rows.map(|rows| {
