@@ -48,41 +48,23 @@ pub(crate) fn forward(operator: Operator, packed: &[f32], x: &[f32], y: &mut [f3
 }
 
 /// Replaces the gradient of `y` by that of `x`, for one row, and adds the gradient of the parameters to
-/// `packed_gradient`. Operators that are formulas are executed by [`formula`] instead.
+/// `packed_gradient`. Operators that are formulas are executed by [`formula`] instead, and matrices are multiplied with
+/// many rows at once.
 pub(crate) fn backward(
     operator: Operator,
     packed: &[f32],
     x: &[f32],
     gradient: &mut [f32],
     packed_gradient: &mut [f32],
-    scratch: &mut [f32],
 ) {
-    let dimension = x.len();
     match operator {
-        Operator::None | Operator::Traced(_) => {}
+        Operator::None | Operator::Traced(_) | Operator::Linear | Operator::Affine => {}
         Operator::Translation => vector::add(packed_gradient, gradient),
         Operator::Diagonal => {
             vector::multiply_back(gradient, x, packed, packed_gradient);
         }
         Operator::ComplexDiagonal => {
             vector::complex_multiply_back(gradient, x, packed, packed_gradient);
-        }
-        Operator::Linear | Operator::Affine => {
-            let matrix_gradient = &mut packed_gradient[..dimension * dimension];
-            for (row, &g) in matrix_gradient
-                .chunks_exact_mut(dimension)
-                .zip(gradient.iter())
-            {
-                vector::axpy(row, g, x);
-            }
-            if operator == Operator::Affine {
-                vector::add(&mut packed_gradient[dimension * dimension..], gradient);
-            }
-            scratch.fill(0.0);
-            for (row, &g) in packed.chunks_exact(dimension).zip(gradient.iter()) {
-                vector::axpy(scratch, g, row);
-            }
-            gradient.copy_from_slice(scratch);
         }
     }
 }

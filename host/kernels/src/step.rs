@@ -25,6 +25,7 @@ mod parameters;
 pub(crate) mod plan;
 mod predict_relations;
 mod prepared_rows;
+mod relation_products;
 mod scatter;
 mod score_buffers;
 mod scores;

@@ -21,6 +21,7 @@ use crate::step::job::BatchJob;
 use crate::step::parameters::{ParameterGradients, ParameterValues, RegularizedOperator};
 use crate::step::plan::BatchPlan;
 use crate::step::predict_relations::RelationBuffers;
+use crate::step::relation_products::RelationProducts;
 use crate::step::score_buffers::Weights;
 use crate::step::scores::ComparisonBuffers;
 use crate::step::share::BatchShare;
@@ -38,12 +39,13 @@ pub(crate) struct WorkerSums {
     /// A row and its accumulators during an update.
     pub(crate) row: Vec<f32>,
     pub(crate) evaluators: Evaluators,
+    pub(crate) products: RelationProducts,
 }
 
 impl WorkerSums {
     pub(crate) fn bytes(&self) -> usize {
         let rows: usize = self.rows.iter().map(GradientRows::bytes).sum();
-        let buffers = self.relations.bytes() + self.evaluators.bytes();
+        let buffers = self.relations.bytes() + self.evaluators.bytes() + self.products.bytes();
         rows + self.gradients.bytes() + buffers
     }
 }

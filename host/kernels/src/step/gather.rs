@@ -18,6 +18,7 @@ use crate::operators::formula::{Evaluators, FormulaParameters};
 use crate::score_function::{RowExtras, ScoreFunction};
 use crate::step::plan::Slice;
 use crate::step::prepared_rows::PreparedRows;
+use crate::step::relation_products::{MatrixOperator, RelationProducts};
 
 /// Transformation of embeddings between look-up and comparison.
 #[derive(Clone, Copy)]
@@ -181,6 +182,7 @@ pub(crate) struct Gatherer<'a> {
     pub(crate) transform: RowTransform<'a>,
     pub(crate) scratch: &'a mut Vec<f32>,
     pub(crate) evaluators: &'a mut Evaluators,
+    pub(crate) products: &'a mut RelationProducts,
 }
 
 impl Gatherer<'_> {
@@ -311,6 +313,17 @@ impl Gatherer<'_> {
                 for (y, x) in values.zip(inputs) {
                     operators::forward(operator, packed, x, y);
                 }
+            }
+            OperatorParameters::PerEdge(tensors, relations) if self.transform.is_matrix() => {
+                let matrices = MatrixOperator {
+                    operator,
+                    tensors,
+                    relations: &relations[run.edge..],
+                    dimension,
+                };
+                let inputs = &self.rows.input.as_slice()[range.clone()];
+                let values = &mut self.rows.values.as_mut_slice()[range];
+                self.products.forward(matrices, inputs, values);
             }
             OperatorParameters::PerEdge(tensors, relations) => {
                 self.scratch.resize(width, 0.0);

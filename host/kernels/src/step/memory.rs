@@ -13,6 +13,7 @@ use crate::operators;
 use crate::step::Execution;
 use crate::step::common_products;
 use crate::step::plan::BatchPlan;
+use crate::step::relation_products;
 
 /// Buffers of sums of gradients, which only training has.
 const SUMS: [&str; 6] = [
@@ -74,9 +75,13 @@ fn buffer_bytes(
     // A worker keeps one buffer of each name, which grows to the largest size that any relation needs.
     let mut needs: Vec<((TensorName, ElementType, usize), usize)> = Vec::new();
     let mut common = 0;
+    let [mut rows_of_relation, mut parameters] = [0; 2];
     for plan in plans(spec, batch_size, execution, rows)? {
         let chunks = chunks_per_slice(&plan);
         common = common_products::buffer_bytes(&plan).max(common);
+        let [of_rows, of_parameters] = relation_products::buffer_bytes(&plan);
+        rows_of_relation = of_rows.max(rows_of_relation);
+        parameters = of_parameters.max(parameters);
         let mut before: Vec<(TensorName, ElementType)> = Vec::new();
         let counted = |buffer: &&Buffer| !without.contains(&buffer.name.what);
         for buffer in plan.step.buffers.iter().filter(counted) {
@@ -95,7 +100,15 @@ fn buffer_bytes(
         true => bytes.saturating_add(HUGE_PAGE),
         false => bytes,
     };
-    let buffers = needs.iter().map(|&(_, bytes)| bytes).chain([common; 2]);
+    let others = [
+        common,
+        common,
+        rows_of_relation,
+        rows_of_relation,
+        rows_of_relation,
+        parameters,
+    ];
+    let buffers = needs.iter().map(|&(_, bytes)| bytes).chain(others);
     let buffers = buffers.map(|bytes| pages(bytes) as u64);
     let formulas = operators::formula::worker_bytes(spec) as u64;
     Ok(buffers.fold(formulas, u64::saturating_add))

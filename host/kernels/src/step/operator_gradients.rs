@@ -14,7 +14,6 @@ pub(crate) struct OperatorGradients {
     /// Gradients of the rows of a run with respect to the input of a matrix operator.
     pub(super) block: FloatBuffer,
     pub(super) packed: Vec<f32>,
-    pub(super) row: Vec<f32>,
 }
 
 impl OperatorGradients {

@@ -21,6 +21,7 @@ use crate::step::buffers::{EntityBuffers, SliceSide};
 use crate::step::gather::{OperatorParameters, RowTransform, SideOfSlice};
 use crate::step::operator_gradients::OperatorGradients;
 use crate::step::prepared_rows::{PreparedRows, RowGradients};
+use crate::step::relation_products::{MatrixOperator, RelationProducts};
 
 use self::runs::{ScatterRun, draws, positives};
 
@@ -80,6 +81,7 @@ pub(crate) struct Scatterer<'a> {
     pub(crate) global: &'a mut [f32],
     pub(crate) operator: &'a mut OperatorGradients,
     pub(crate) evaluators: &'a mut Evaluators,
+    pub(crate) products: &'a mut RelationProducts,
 }
 
 impl Scatterer<'_> {
@@ -282,7 +284,6 @@ impl Scatterer<'_> {
             evaluator.backward(given, sums, inputs, gradients, dimension);
             return Ok(());
         }
-        sums.row.resize(dimension, 0.0);
         match self.transform.parameters {
             OperatorParameters::Shared(packed) if self.transform.is_matrix() => {
                 return self.undo_matrix(rows, gradients, run, packed);
@@ -294,8 +295,19 @@ impl Scatterer<'_> {
                     .chunks_exact_mut(dimension)
                     .zip(inputs.chunks_exact(dimension))
                 {
-                    operators::backward(operator, packed, x, g, sum, &mut sums.row);
+                    operators::backward(operator, packed, x, g, sum);
                 }
+            }
+            OperatorParameters::PerEdge(tensors, relations) if self.transform.is_matrix() => {
+                let matrices = MatrixOperator {
+                    operator,
+                    tensors,
+                    relations: &relations[run.edge..],
+                    dimension,
+                };
+                let gradients = &mut gradients.as_mut_slice()[range];
+                self.products
+                    .backward(matrices, inputs, gradients, &mut sums.per_edge);
             }
             OperatorParameters::PerEdge(tensors, relations) => {
                 sums.packed.resize(width, 0.0);
@@ -306,7 +318,7 @@ impl Scatterer<'_> {
                 {
                     operators::read_packed(tensors, relation as usize, &mut sums.packed);
                     let sum = sums.per_edge.row_mut(relation);
-                    operators::backward(operator, &sums.packed, x, g, sum, &mut sums.row);
+                    operators::backward(operator, &sums.packed, x, g, sum);
                 }
             }
         }

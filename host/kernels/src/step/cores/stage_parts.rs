@@ -102,6 +102,7 @@ impl<'b> CoreStep<'b> {
             values,
             scratch,
             evaluators,
+            products,
             ..
         } = &mut *self.sums;
         Gatherer {
@@ -130,6 +131,7 @@ impl<'b> CoreStep<'b> {
             },
             scratch,
             evaluators,
+            products,
         }
     }
 
@@ -144,6 +146,7 @@ impl<'b> CoreStep<'b> {
             gradients,
             rows,
             evaluators,
+            products,
             ..
         } = &mut *self.sums;
         let (own, other) = side_and_other(rows, side);
@@ -172,6 +175,7 @@ impl<'b> CoreStep<'b> {
             global: &mut gradients.globals[index],
             operator: &mut gradients.operators[stage.operator_side as usize],
             evaluators,
+            products,
         }
     }
 }
