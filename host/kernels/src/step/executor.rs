@@ -191,22 +191,16 @@ pub(crate) fn evaluate<E: StepExecutor>(
     memory: StepBuffers<'_, E>,
     measure: &mut SliceObserver<'_>,
 ) -> Result<f64, E::Error> {
-    for stages in &plan.step.passes {
-        let mut entities = executor.begin(stages, memory.pass)?;
-        for slice in plan.slices() {
-            let at = SliceStages {
-                stages,
-                slice: &slice,
-            };
-            let mut rows = executor.gather(at, memory.slice)?;
-            for stage in &stages.compare {
-                let scored = executor.score(at, stage, &mut entities, &mut rows)?;
-                let [positive, negative] = executor.scores(at, &scored)?;
-                measure(stage.side, &slice, &positive, &negative);
-                executor.loss(at, stage, scored)?;
-            }
-        }
-    }
+    for_each_comparison(
+        &mut executor,
+        plan,
+        memory,
+        |executor, at, stage, scored| {
+            let [positive, negative] = executor.scores(at, &scored)?;
+            measure(stage.side, at.slice, &positive, &negative);
+            executor.loss(at, stage, scored).map(|_| ())
+        },
+    )?;
     executor.total_loss()
 }
 
@@ -216,6 +210,30 @@ pub(crate) fn score<E: StepExecutor>(
     plan: &BatchPlan,
     memory: StepBuffers<'_, E>,
     observer: &mut ScoreObserver<'_>,
+) -> Result<(), E::Error> {
+    for_each_comparison(
+        &mut executor,
+        plan,
+        memory,
+        |executor, at, stage, scored| {
+            let [positive, negative] = executor.scores(at, &scored)?;
+            observer(stage.side, at.slice.rows.start, &positive, &negative);
+            Ok(())
+        },
+    )
+}
+
+/// Scores every comparison of a batch, and passes the scores to `consume`.
+fn for_each_comparison<E: StepExecutor>(
+    executor: &mut E,
+    plan: &BatchPlan,
+    memory: StepBuffers<'_, E>,
+    mut consume: impl FnMut(
+        &mut E,
+        SliceStages<'_>,
+        &CompareStage,
+        E::Scored<'_>,
+    ) -> Result<(), E::Error>,
 ) -> Result<(), E::Error> {
     for stages in &plan.step.passes {
         let mut entities = executor.begin(stages, memory.pass)?;
@@ -227,8 +245,7 @@ pub(crate) fn score<E: StepExecutor>(
             let mut rows = executor.gather(at, memory.slice)?;
             for stage in &stages.compare {
                 let scored = executor.score(at, stage, &mut entities, &mut rows)?;
-                let [positive, negative] = executor.scores(at, &scored)?;
-                observer(stage.side, slice.rows.start, &positive, &negative);
+                consume(executor, at, stage, scored)?;
             }
         }
     }

@@ -7,11 +7,11 @@ use pbg_formula::operator::definition::MAX_NODES;
 use pbg_formula::operator::{
     FormulaHandle, InitialValue, OperatorDefinition, OperatorFormula, ParameterVector,
 };
-use pbg_session::{Failure, FailureKind, Result};
+use pbg_session::Result;
 use pyo3::prelude::*;
 
 use super::node::{NodeTold, nodes};
-use super::own_formulas::{OwnFormula, require_plain_name, text_of};
+use super::own_formulas::{OwnFormula, text_of};
 use super::{asked, fault, strategy_id};
 use crate::config::json;
 use crate::front::work;
@@ -58,13 +58,8 @@ impl FunctionOperator {
             let checked = definition.check(MAX_NODES);
             checked.map_err(|error| fault(&self.id, "build", error))
         });
-        let formula = checked.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
         let built_in = Operator::built_in(&self.id.name).is_some();
-        require_plain_name("operator", &self.id.name, built_in)?;
-        Ok(OwnFormula {
-            id: self.id.clone(),
-            formula,
-        })
+        OwnFormula::new("operator", &self.id, built_in, checked)
     }
 
     fn definition(&self) -> Result<OperatorDefinition, StrategyError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use pbg_config::{Config as RunConfig, FormulaOrigin, formula_text};
-use pbg_core::strategy::StrategyId;
+use pbg_core::strategy::{StrategyError, StrategyId};
 use pbg_formula::comparator::ComparatorFormula;
 use pbg_formula::operator::OperatorFormula;
 use pbg_session::plugins::{formula_origin, given_formulas, require_own_names};
@@ -17,6 +17,22 @@ use crate::errors::usage;
 pub(crate) struct OwnFormula<F> {
     pub(crate) id: StrategyId,
     pub(crate) formula: F,
+}
+
+impl<F> OwnFormula<F> {
+    /// Creates the formula of the `kind` (operator or comparator) that was built and checked, if a configuration can
+    /// refer to it by its name. `built_in` says whether the program has its own formula of this kind and name.
+    pub(super) fn new(
+        kind: &str,
+        id: &StrategyId,
+        built_in: bool,
+        checked: Result<F, StrategyError>,
+    ) -> Result<Self> {
+        let formula = checked.map_err(|error| Failure::new(FailureKind::Plugin, error))?;
+        require_plain_name(kind, &id.name, built_in)?;
+        let id = id.clone();
+        Ok(Self { id, formula })
+    }
 }
 
 /// Formulas of Python that are given to a run.
@@ -93,9 +109,8 @@ pub(crate) fn text_of(id: &StrategyId, formula: &impl Serialize, params: &str) -
     text.map_err(|error| Failure::new(FailureKind::Plugin, error))
 }
 
-/// Checks that a configuration can refer to a formula by this name. `built_in` says whether the program has its own
-/// operator or comparator of this name.
-pub(crate) fn require_plain_name(kind: &str, name: &str, built_in: bool) -> Result<()> {
+/// Checks that a configuration can refer to a formula by this name.
+fn require_plain_name(kind: &str, name: &str, built_in: bool) -> Result<()> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     let what = if built_in {
         format!("is that of a built-in {kind}")
