@@ -15,8 +15,8 @@ use crate::conversion::stored_state;
 
 /// Longest wait of a checkpoint between two passes for the events of the last settlements.
 const REPORTS_WITHIN: Duration = Duration::from_secs(2);
-/// Interval at which it looks for them.
-const LOOK: Duration = Duration::from_millis(10);
+/// Shortest and longest interval at which it looks for them. Each look lists a folder, which may be in an object store.
+const LOOK: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(320)];
 /// Most events of settlements that a trainer can have reported since the settlement that the ledger knows.
 const MOST_SETTLED: usize = 64;
 
@@ -130,8 +130,10 @@ impl ClusterTrainer<'_> {
                 && record.trainers().contains_key(&token)
                 && end > from;
             let mut settled = SettledLines::read(files, token, end)?;
+            let [mut pause, longest] = LOOK;
             while reports && settled.bytes == 0 && pbg_clock::elapsed(started) < REPORTS_WITHIN {
-                pbg_clock::sleep(LOOK);
+                pbg_clock::sleep(pause);
+                pause = (2 * pause).min(longest);
                 settled = SettledLines::read(files, token, end)?;
             }
             manifest.told.insert(token, end + settled.bytes);
