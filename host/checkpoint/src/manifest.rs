@@ -5,7 +5,7 @@ use std::path::Path;
 
 use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_core::strategy::StrategyId;
-use pbg_ledger::{CheckpointCut, Token};
+use pbg_ledger::{CheckpointCut, MAX_COUNT, Token};
 use serde::{Deserialize, Serialize};
 
 use super::{CheckpointError, names};
@@ -127,15 +127,31 @@ impl CheckpointManifest {
         partitions
     }
 
-    /// Checks that all file names are names of checkpoint files.
+    /// Checks that all file names are names of checkpoint files, that the cut is of this version, and that no number is so
+    /// large that a sum could overflow.
     pub(super) fn check(&self) -> Result<(), String> {
-        let mut names = self.files.keys();
-        match names.find(|name| names::parse(name).is_none()) {
-            None => Ok(()),
-            Some(name) => Err(format!(
-                "`{}` is not the name of a checkpoint file",
-                name.escape_debug()
-            )),
+        let is_known = |name: &String| {
+            let name = names::parse(name);
+            name.is_some_and(|name| name.version <= MAX_COUNT)
+        };
+        if let Some(name) = self.files.keys().find(|name| !is_known(name)) {
+            let name = name.escape_debug();
+            return Err(format!("`{name}` is not the name of a checkpoint file"));
+        }
+        let other = self.cut.filter(|cut| cut.version != self.version);
+        if let Some(CheckpointCut { version, .. }) = other {
+            let of = self.version;
+            return Err(format!(
+                "it is of version {of}, but its cut of version {version}"
+            ));
+        }
+        let told = self.told.values().copied().max().unwrap_or(0);
+        match [self.version, self.metrics_length, told]
+            .iter()
+            .any(|n| *n > MAX_COUNT)
+        {
+            true => Err("its version or a length is too large".to_owned()),
+            false => Ok(()),
         }
     }
 }

@@ -8,14 +8,15 @@ mod objects;
 mod partitions;
 
 use std::collections::BTreeSet;
-use std::fs::{self, File as OpenFile};
-use std::io;
+use std::fs;
+use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use pbg_ledger::{FileId, PartitionFile, Token};
 
+use super::event_log::EventReader;
 use super::lock::{CheckpointLock, LockMode};
 use super::partition_servers::PartitionServers;
 use super::shared_folder::SharedFolder;
@@ -154,21 +155,26 @@ impl SharedCheckpoint {
         Ok((name, summary))
     }
 
-    /// Reads the model parameters of a version; empty if it has none.
+    /// Reads the model parameters of a version, which have at most `most` bytes; empty if it has none.
     ///
     /// # Errors
-    /// When the file cannot be read or is damaged.
+    /// When the file is larger, cannot be read or is damaged.
     pub fn read_model(
         &self,
         manifest: &CheckpointManifest,
+        most: u64,
     ) -> Result<Vec<Tensor>, CheckpointError> {
-        match manifest.find(names::MODEL) {
-            Some((name, summary)) => {
-                let opened = self.folder.open_file(name)?;
-                tensors::read(&opened, &self.path().join(name), summary)
-            }
-            None => Ok(Vec::new()),
+        let Some((name, summary)) = manifest.find(names::MODEL) else {
+            return Ok(Vec::new());
+        };
+        let path = self.path().join(name);
+        if summary.size > most {
+            let size = summary.size;
+            let what =
+                format!("it has {size} bytes, but parameters of this run have at most {most}");
+            return Err(CheckpointError::damaged(&path, what));
         }
+        tensors::read(&self.folder.open_file(name)?, &path, summary)
     }
 
     /// Writes a version's manifest under its number, durably. The version's files must already be durable.
@@ -192,8 +198,10 @@ impl SharedCheckpoint {
     ///
     /// # Errors
     /// When the file is missing or cannot be read.
-    pub fn open_metrics(&self) -> Result<OpenFile, FileError> {
-        self.folder.open_file(metrics::NAME)
+    pub fn read_metrics(&self) -> Result<EventReader, FileError> {
+        let file: Box<dyn Read + Send> = Box::new(self.folder.open_file(metrics::NAME)?);
+        let path = self.path().join(metrics::NAME);
+        Ok(EventReader::new(path, Some(BufReader::new(file)), 0))
     }
 
     /// Appends lines that are known only after `manifest` became current to `metrics.jsonl`. They are not part of that
@@ -364,7 +372,7 @@ fn has_no_links(error: &io::Error) -> bool {
 fn copy_to_new(staged: &Path, path: &Path) -> Result<(), FileError> {
     let failed = |e| FileError::new("create", path, e);
     let bytes = fs::read(staged).map_err(failed)?;
-    let made = OpenFile::options().write(true).create_new(true).open(path);
+    let made = fs::File::options().write(true).create_new(true).open(path);
     let mut file = made.map_err(failed)?;
     files::append(&mut file, path, &bytes)?;
     files::sync(path)

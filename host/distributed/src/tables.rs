@@ -274,6 +274,7 @@ impl ClusterTables {
     fn read_file(&self, key: TableKey, file: &PartitionFile) -> Result<Table, RunError> {
         let (type_index, partition) = key;
         let layout = &self.layout.types[type_index];
+        tables::check_file_size(layout, partition, file.size)?;
         let mut data = tables::allocate_partition(layout, partition);
         self.files
             .read_partition_into(&layout.name, partition, file, &mut data)?;

@@ -75,6 +75,12 @@ impl LedgerRecord {
                 told.revision
             ));
         }
+        let lr_factor = work.progress.plateau.lr_factor;
+        if !(0.0..=1.0).contains(&lr_factor) {
+            return Err(format!(
+                "its factor of learning rates is {lr_factor}, not a number from 0 to 1"
+            ));
+        }
         match work.progress.not_finite() {
             Some(what) => Err(format!("{what} is infinite or not a number")),
             None => Ok(()),

@@ -2,10 +2,10 @@
 
 use super::{CheckpointCut, FileId, LedgerRecord, LedgerSums};
 
-/// Greatest count. No run reaches it, and sums of two do not overflow.
-const MAX_COUNT: u64 = 1 << 60;
-/// Greatest number of rankings.
-const MAX_RANKINGS: u32 = 1 << 30;
+/// Greatest count: of revisions, versions, files, bytes, edges. No run reaches it, and sums of two do not overflow.
+pub const MAX_COUNT: u64 = 1 << 60;
+/// Greatest number of rankings, and of epochs.
+const MAX_EPOCHS: u32 = 1 << 30;
 
 impl LedgerRecord {
     /// Checks that no count is so large that a transaction could make it overflow.
@@ -40,15 +40,28 @@ impl LedgerRecord {
                 work.told.values().map(|told| told.bytes).collect(),
             ),
             ("sum", counts_of_sums(&work.progress.sums).to_vec()),
+            (
+                "number of batches or edges of the loss",
+                work.progress
+                    .loss
+                    .iter()
+                    .flat_map(|loss| [loss.step, loss.edges])
+                    .collect(),
+            ),
         ]
         .into_iter();
         if let Some((what, _)) = groups.find(|(_, counts)| counts.iter().any(|n| *n > MAX_COUNT)) {
             return too_large(what);
         }
         let plateau = &work.progress.plateau;
-        let rankings = [plateau.seen, plateau.since_best, plateau.since_change];
-        match rankings.iter().any(|count| *count > MAX_RANKINGS) {
-            true => too_large("number of rankings"),
+        let rankings = [plateau.since_best, plateau.since_change];
+        if rankings.iter().any(|count| *count > MAX_EPOCHS) {
+            return too_large("number of rankings");
+        }
+        let finished = work.progress.finished.map_or(0, |finished| finished.epoch);
+        let epochs = [work.pass.epoch, finished, plateau.seen];
+        match epochs.iter().any(|epoch| *epoch > MAX_EPOCHS) {
+            true => too_large("number of epochs"),
             false => Ok(()),
         }
     }

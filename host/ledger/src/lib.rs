@@ -77,6 +77,7 @@ mod tests;
 
 pub use buckets::{BucketState, BucketStates};
 pub use checkpoints::MAX_CUTS;
+pub use counts::MAX_COUNT;
 pub use cuts::{CheckpointCut, Checkpoints, CutOrigin, StaleRecord};
 pub use error::{DamagedRecord, TransactionError};
 pub use file::{CopyVersion, FileId, InvalidToken, PartitionFile, PartitionVersion, Token};

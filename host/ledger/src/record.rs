@@ -44,7 +44,7 @@ impl EpochProgress {
         if !sums.is_finite() || !finished {
             return Some("a sum of the epoch");
         }
-        if !(plateau.best_mrr.is_finite() && plateau.lr_factor.is_finite()) {
+        if !plateau.best_mrr.is_finite() {
             return Some("a number of the validation state");
         }
         let is_lost = loss.as_ref().is_some_and(|loss| !is_finite(loss));

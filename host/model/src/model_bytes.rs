@@ -20,6 +20,14 @@ pub fn parameter_bytes(spec: &ModelSpec) -> u64 {
     memory::sum(Params::sizes(spec).map(TensorSize::bytes))
 }
 
+/// Returns the greatest size of a file with the parameters.
+pub fn parameter_file_bytes(spec: &ModelSpec) -> u64 {
+    /// More than the header's entry for a tensor takes, whose name contains that of a relation.
+    const ENTRY: u64 = 64 << 10;
+    let tensors = Params::sizes(spec).count() as u64;
+    parameter_bytes(spec).saturating_add(2 * ENTRY * (tensors + 1))
+}
+
 /// Returns the bytes of the features of featurized types, as they are read and as they are laid out for the kernels.
 pub fn feature_bytes(blueprint: &Blueprint, dataset: &Dataset) -> u64 {
     let manifest = dataset.manifest();

@@ -2,13 +2,16 @@
 
 use pbg_checkpoint::{PartitionData, PartitionRows};
 use pbg_core::bfloat16::StochasticRounding;
-use pbg_core::model::EmbeddingFormat;
+use pbg_core::model::{EmbeddingFormat, Optimizer};
 use pbg_gemm::pages;
 use pbg_rows::shared_rows::SharedRows;
 use pbg_rows::table::{FeatureBags, Table};
 
 use crate::error::{CheckpointMismatch, RunError};
 use crate::layout::TypeLayout;
+
+/// Greatest size of the header of a partition's file, which names two tensors.
+const MAX_HEADER: u64 = 1 << 20;
 
 /// Allocates memory for a partition.
 pub fn allocate_partition(layout: &TypeLayout, partition: u32) -> PartitionData {
@@ -102,6 +105,31 @@ fn values_of(rows: &SharedRows, over: Option<SharedRows>) -> Vec<f32> {
     values
 }
 
+/// Checks that a partition's file of `bytes` bytes can have the expected shape, before memory is taken for its content.
+///
+/// # Errors
+/// When it is larger than any file of the partition.
+pub fn check_file_size(
+    layout: &TypeLayout,
+    partition: u32,
+    bytes: u64,
+) -> Result<(), CheckpointMismatch> {
+    let rows = layout.rows[partition as usize];
+    // Embeddings, and the state of the optimizer that has most.
+    let widest = Optimizer::Adam.state_width(layout.dimension);
+    let of_row = 4 * (layout.dimension + widest) as u64;
+    let most = rows.saturating_mul(of_row).saturating_add(MAX_HEADER);
+    match bytes <= most {
+        true => Ok(()),
+        false => Err(CheckpointMismatch::FileSize {
+            entity_type: layout.name.clone(),
+            partition,
+            bytes,
+            most,
+        }),
+    }
+}
+
 /// Checks that a partition has the expected shape.
 pub fn check_shape(
     layout: &TypeLayout,
@@ -118,4 +146,30 @@ pub fn check_shape(
         stored: [data.rows as u64, data.dim as u64],
         expected: [rows, layout.dimension as u64],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_too_large_for_its_partition_is_refused() {
+        let layout = TypeLayout {
+            name: "e".to_owned(),
+            dimension: 10,
+            rows: vec![100],
+            storage: EmbeddingFormat::F32,
+            optimizer: Optimizer::RowAdagrad,
+            frozen: false,
+            on_lhs: true,
+            on_rhs: true,
+        };
+        let whole = 4 * 100 * (10 + 21) + 1000;
+        check_file_size(&layout, 0, whole).unwrap();
+        let refused = check_file_size(&layout, 0, 1 << 40).unwrap_err();
+        assert!(
+            refused.to_string().contains("1099511627776 bytes"),
+            "{refused}"
+        );
+    }
 }

@@ -233,6 +233,20 @@ pub(crate) fn block<T>(future: impl Future<Output = io::Result<T>>) -> io::Resul
     runtime()?.block_on(future)
 }
 
+/// Waits for the end of work that consists of any number of requests, at most for the time `within`.
+pub(crate) fn block_within<T>(
+    within: Duration,
+    future: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    block(async {
+        let ended = tokio::time::timeout(within, future).await;
+        ended.map_err(|_| {
+            let what = format!("it did not end within {} s", within.as_secs());
+            io::Error::new(io::ErrorKind::TimedOut, what)
+        })?
+    })
+}
+
 /// Begins a request. The result is that of the request, or the reason for which it has none.
 pub(crate) async fn spawn<T: Send + 'static>(
     future: impl Future<Output = io::Result<T>> + Send + 'static,

@@ -16,7 +16,7 @@ use pbg_files::remote::{
     ContentTag, Patience, RemoteContent, RemoteFile, RemoteFolder, RemoteWriter,
 };
 
-use crate::connection::{StoreSettings, block, connect, pause};
+use crate::connection::{StoreSettings, block, block_within, connect, pause};
 use crate::error::{io_error, is_passing};
 use crate::streams::{ObjectReader, ObjectWriter, OpenObject};
 use crate::transfer;
@@ -24,6 +24,8 @@ use crate::url::ObjectUrl;
 
 /// Largest number of objects in a folder. A larger listing is not of a dataset or a checkpoint.
 const MAX_OBJECTS: usize = 1 << 20;
+/// Longest time for a listing, whose pages a hostile store need not end.
+const LISTED_WITHIN: Duration = Duration::from_secs(600);
 
 /// Pauses before repetitions of writes and removals whose answer was lost.
 const PAUSES: [Duration; 4] = [
@@ -161,7 +163,7 @@ impl ObjectFolder {
 
     /// Lists the objects of the folder `prefix`, without those of folders below it.
     fn list_folder(&self, prefix: Option<Key>) -> io::Result<Vec<RemoteFile>> {
-        let listed = block(async {
+        let listed = block_within(LISTED_WITHIN, async {
             let listed = self.store.list_with_delimiter(prefix.as_ref()).await;
             listed.map_err(|e| self.failed(e))
         })?;
@@ -195,7 +197,7 @@ impl RemoteFolder for ObjectFolder {
 
     fn list(&self) -> io::Result<Vec<RemoteFile>> {
         let prefix = self.prefix()?;
-        let mut files = block(async {
+        let mut files = block_within(LISTED_WITHIN, async {
             let mut listed = self.store.list(prefix.as_ref());
             let (mut files, mut objects) = (Vec::new(), 0);
             while let Some(object) = listed.next().await {

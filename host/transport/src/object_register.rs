@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use pbg_core::lock::lock;
 use pbg_files::remote::{ContentTag, RemoteFolder};
+use pbg_ledger::MAX_COUNT;
 use pbg_ledger::transport::{NoAnswer, RegisterEntry, WriteReply};
 
 use crate::register::{MAX_VALUE, first_sequence};
@@ -151,8 +152,10 @@ fn decode(bytes: &[u8]) -> Option<RegisterEntry> {
     };
     let is_complete =
         length.parse() == Ok(value.len()) && crc32 == format!("{:08x}", checksum(summed, value));
-    is_complete.then_some(RegisterEntry {
-        revision: revision.parse().ok()?,
+    let revision = revision.parse().ok()?;
+    let is_valid = is_complete && revision <= MAX_COUNT;
+    is_valid.then_some(RegisterEntry {
+        revision,
         value: value.to_vec(),
     })
 }

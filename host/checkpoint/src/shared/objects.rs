@@ -317,10 +317,11 @@ impl RunObjects {
                 Some(size) => Some(*size),
                 None => self.size_if_any(&name)?,
             };
-            let Some(size) = size.filter(|size| *size > 0) else {
+            let next = size.filter(|size| *size > 0);
+            let Some(next) = next.and_then(|size| end.checked_add(size)) else {
                 break;
             };
-            end += size;
+            end = next;
             parts.push(name);
         }
         let remote = Arc::clone(&self.remote);

@@ -86,6 +86,33 @@ fn a_version_that_is_not_whole_does_not_count() {
 }
 
 #[test]
+fn a_manifest_with_impossible_numbers_does_not_count() {
+    let folder = tempfile::tempdir().unwrap();
+    let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+    let mut other_cut = manifest(1, &[]);
+    other_cut.cut = manifest(2, &[]).cut;
+    let mut far = manifest(2, &[]);
+    far.told = [(Token(1), u64::MAX)].into();
+    for damaged in [other_cut, far, manifest(u64::MAX, &[])] {
+        trainer.publish(&damaged).unwrap();
+        assert_eq!(trainer.newest().unwrap(), None, "{damaged:?}");
+    }
+}
+
+#[test]
+fn parameters_larger_than_those_of_the_run_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();
+    let model = trainer.write_model(1, &[]).unwrap();
+    let size = model.1.size;
+    let manifest = manifest(1, &[model]);
+    trainer.read_model(&manifest, size).unwrap();
+    let refused = trainer.read_model(&manifest, size - 1).unwrap_err();
+    let text = refused.to_string();
+    assert!(text.contains("at most"), "{text}");
+}
+
+#[test]
 fn garbage_goes_and_what_is_kept_stays() {
     let folder = tempfile::tempdir().unwrap();
     let trainer = SharedCheckpoint::open(folder.path(), Token(1)).unwrap();

@@ -1,6 +1,5 @@
 //! What several trainers keep in a folder of an object store.
 
-use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -174,8 +173,10 @@ fn metrics_of_a_version_survive_a_late_trainer(folders: &Folders) {
     };
     let shown = || {
         let mut text = String::new();
-        let mut file = early.open_metrics().unwrap();
-        file.read_to_string(&mut text).unwrap();
+        let mut lines = early.read_metrics().unwrap();
+        while let Some(line) = lines.next_line().unwrap() {
+            text.push_str(std::str::from_utf8(line).unwrap());
+        }
         text
     };
     let first = commit(&early, 1, None, b"a\n");

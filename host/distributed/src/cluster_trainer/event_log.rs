@@ -19,6 +19,8 @@ const REPORTS_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(320)];
 /// Most events of settlements that a trainer can have reported since the settlement that the ledger knows.
 const MOST_SETTLED: usize = 64;
+/// Most bytes of such events that are kept for each trainer.
+const MAX_SETTLED_BYTES: u64 = 64 << 10;
 
 impl ClusterTrainer<'_> {
     /// Emits an event to the user interface, and appends it to the log that is written with the next settlement.
@@ -212,8 +214,9 @@ impl SettledLines {
             let parsed = serde_json::from_slice::<EventLine>(&line);
             let is_settled =
                 parsed.is_ok_and(|line| matches!(line.event, Event::BucketsSettled { .. }));
+            let is_small = found.bytes + line.len() as u64 <= MAX_SETTLED_BYTES;
             // A line that is too long was left out, and what follows it is of no use.
-            if !is_settled || reader.lost() != lost {
+            if !is_settled || !is_small || reader.lost() != lost {
                 break;
             }
             found.bytes += line.len() as u64;

@@ -64,6 +64,7 @@ fn write(
                 continue;
             }
             let of_type = &layout.types[key.0];
+            tables::check_file_size(of_type, key.1, file.size)?;
             let mut data = tables::allocate_partition(of_type, key.1);
             files.read_partition_into(&of_type.name, key.1, file, &mut data)?;
             if new.append_if_missing(key, of_type, &mut data) {

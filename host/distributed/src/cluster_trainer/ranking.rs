@@ -6,8 +6,6 @@
 //! of a block do not depend on the trainer. The ledger computes the consequences of the ranks, which every trainer
 //! reports and applies.
 
-use std::io::{BufRead as _, BufReader};
-
 use pbg_checkpoint::CheckpointManifest;
 use pbg_core::event::Event;
 use pbg_ledger::transport::TrainerActivity;
@@ -15,11 +13,11 @@ use pbg_ledger::{
     LONGEST_WAIT, LedgerAction, LedgerRecord, TransactionError, ValidationRanking,
     ValidationResult, ValidationTerms,
 };
-use pbg_model::commit;
 use pbg_model::error::{JoinError, RunError, SettingError};
 use pbg_model::layout::TableKey;
 use pbg_model::resolved::ResolvedConfig;
 use pbg_model::state::RunState;
+use pbg_model::{commit, model_bytes};
 use pbg_query::evaluate::{
     EvalOptions, LastTable, ModelView, PartialEvaluation, TableSource, block_count,
 };
@@ -94,11 +92,11 @@ impl ClusterTrainer<'_> {
     /// record has only the last one; checkpoints have appended the others to `metrics.jsonl`.
     fn tell_missed(&mut self, last: u32) {
         // They are only reported again: a file that cannot be read is no reason to end the run.
-        let Ok(file) = self.files().open_metrics() else {
+        let Ok(mut metrics) = self.files().read_metrics() else {
             return;
         };
-        for line in BufReader::new(file).lines().map_while(Result::ok) {
-            let Ok(event) = serde_json::from_str(&line) else {
+        while let Ok(Some(line)) = metrics.next_line() {
+            let Ok(event) = serde_json::from_slice(line) else {
                 continue;
             };
             if let Event::Validated { epochs, .. } = event
@@ -219,8 +217,11 @@ impl ClusterTrainer<'_> {
         let Some(manifest) = self.manifest_of(ranking)? else {
             return Ok(());
         };
-        let mut params = Params::new(&resolved.blueprint().spec, resolved.config().seed);
-        commit::read_model(buffer.store().files.read_model(&manifest)?, &mut params)?;
+        let spec = &resolved.blueprint().spec;
+        let mut params = Params::new(spec, resolved.config().seed);
+        let most = model_bytes::parameter_file_bytes(spec);
+        let files = &buffer.store().files;
+        commit::read_model(files.read_model(&manifest, most)?, &mut params)?;
         let view = ModelView {
             dataset: resolved.dataset(),
             blueprint: resolved.blueprint(),

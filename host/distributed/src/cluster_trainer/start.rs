@@ -14,7 +14,7 @@ use pbg_ledger::{BucketPolicy, LedgerRecord, LedgerSums, ValidationTerms};
 use pbg_model::compatibility::AllowedChanges;
 use pbg_model::error::{CheckpointMismatch, JoinError, RunError};
 use pbg_model::resolved::ResolvedConfig;
-use pbg_model::{commit, memory};
+use pbg_model::{commit, memory, model_bytes};
 use pbg_rows::params::Params;
 use pbg_train::bucket_trainer::{BucketTrainer, MachineParts};
 use pbg_train::check::{CheckReport, check};
@@ -135,7 +135,10 @@ impl<'a> ClusterTrainer<'a> {
         let initial = InitialTables::new(resolved, newest.is_none() || lacks_files)?;
         let blueprint = resolved.blueprint();
         match &newest {
-            Some(manifest) => commit::read_model(files.read_model(manifest)?, params)?,
+            Some(manifest) => {
+                let most = model_bytes::parameter_file_bytes(&blueprint.spec);
+                commit::read_model(files.read_model(manifest, most)?, params)?;
+            }
             None => initial.read_params(&blueprint.layout, params)?,
         }
         let new_rows = match &newest {

@@ -24,6 +24,14 @@ pub(super) enum ArrayPart {
     Adagrad,
 }
 
+impl ArrayId {
+    /// Whether the array has sums of squares.
+    pub(super) fn is_adagrad(self) -> bool {
+        let (Self::Tensor(_, part) | Self::Table(_, part)) = self;
+        matches!(part, ArrayPart::Adagrad)
+    }
+}
+
 /// All shared arrays of a trainer.
 pub(crate) struct SharedArrays {
     params: Arc<Params>,

@@ -124,9 +124,14 @@ impl ParameterBlock {
     ) {
         let mut values = self.read_row(arrays, row);
         change(&mut values);
-        let mut rest = &values[..];
+        let mut rest = &mut values[..];
         for part in &self.parts {
-            let (new, behind) = rest.split_at(part.width);
+            let (new, behind) = rest.split_at_mut(part.width);
+            // Adagrad takes the root of a sum, and differences of rounded sums, or those of a hostile trainer, could make
+            // it negative.
+            if part.array.is_adagrad() {
+                new.iter_mut().for_each(|sum| *sum = sum.max(0.0));
+            }
             arrays.write(&part.array, part.row + row, part.column, new);
             rest = behind;
         }

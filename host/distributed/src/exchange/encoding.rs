@@ -10,6 +10,9 @@ pub(super) const MOST_COUNTED: usize = 4 * MAX_TRAINERS;
 
 /// Greatest number of a message, a settlement or a version. No run reaches it, and adding to it does not overflow.
 const MAX_NUMBER: u64 = 1 << 62;
+/// Largest number of an array, and largest sum that a message may lead to. Those of all trainers can be added and
+/// subtracted in any order, and stay finite.
+pub(super) const MAX_VALUE: f32 = 1e30;
 /// Greatest number of batches or edges that one message may count.
 const MAX_OBSERVED: u64 = 1 << 48;
 /// Greatest loss that one message may count, so that sums of many are finite.
@@ -104,7 +107,7 @@ impl<'a> Decoder<'a> {
         std::mem::take(&mut self.0)
     }
 
-    /// Reads `count` numbers, which must be finite.
+    /// Reads `count` numbers, none of which may be so large that sums of them would not be finite.
     pub(super) fn floats(&mut self, count: usize) -> Option<Vec<f32>> {
         let (values, rest) = self.0.split_at_checked(4 * count)?;
         self.0 = rest;
@@ -112,7 +115,7 @@ impl<'a> Decoder<'a> {
         let values: Vec<f32> = values.iter().map(|b| f32::from_le_bytes(*b)).collect();
         values
             .iter()
-            .all(|value| value.is_finite())
+            .all(|value| value.abs() <= MAX_VALUE)
             .then_some(values)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use pbg_ledger::Token;
 
-use super::encoding::{Decoder, Encoder, MOST_COUNTED};
+use super::encoding::{Decoder, Encoder, MAX_VALUE, MOST_COUNTED};
 use super::message::PeerReply;
 use super::shard::{BlockShape, CountedMessages, RowUpdates, version_after_loss};
 use crate::ledger::SettlementCounts;
@@ -46,9 +46,6 @@ pub(super) struct ExchangeRequest {
     pub(super) settlements: SettlementCounts,
     pub(super) rows: RowUpdates,
 }
-
-/// Largest sum that a message may lead to. Those of all trainers can be added and subtracted in any order, and stay finite.
-const LARGEST: f32 = 1e30;
 
 impl BlockSums {
     /// Starts from a copy, the newest known one: `values`, row by row, of version `version`.
@@ -121,7 +118,7 @@ impl BlockSums {
             let sums = self.values[at..].iter().zip(added);
             let unsettled = unsettled.into_iter().flatten().zip(added);
             let mut all = sums.chain(unsettled).map(|(sum, value)| sum + value);
-            all.all(|sum| sum.abs() <= LARGEST)
+            all.all(|sum| sum.abs() <= MAX_VALUE)
         };
         applied <= begun && others < MOST_UNSETTLED && rows.all(is_bounded)
     }
@@ -365,7 +362,7 @@ mod tests {
         assert_eq!(sums.from[&Token(1)].unsettled.len(), MOST_UNSETTLED);
         assert!(refused > 900);
         // One with which the sum would be too large.
-        let largest = |number| message(2, number, 0, 0, &[(1, [0.75 * LARGEST, 0.0])]);
+        let largest = |number| message(2, number, 0, 0, &[(1, [0.75 * MAX_VALUE, 0.0])]);
         assert_ne!(sums.exchange(&largest(1), ALL), PeerReply::NotMine);
         assert_eq!(sums.exchange(&largest(2), ALL), PeerReply::NotMine);
     }

@@ -228,6 +228,27 @@ fn parts_that_do_not_agree_are_named() {
             "a sum of the epoch is infinite or not a number",
         ),
         (
+            |r| r.work.progress.plateau.lr_factor = -1.0,
+            "its factor of learning rates is -1, not a number from 0 to 1",
+        ),
+        (
+            |r| r.work.progress.plateau.lr_factor = f32::NAN,
+            "its factor of learning rates is NaN",
+        ),
+        (
+            |r| r.work.progress.plateau.seen = u32::MAX,
+            "its number of epochs is too large",
+        ),
+        (
+            |r| {
+                r.work.progress.loss = Some(LossState {
+                    step: 1 << 61,
+                    ..LossState::default()
+                });
+            },
+            "its number of batches or edges of the loss is too large",
+        ),
+        (
             |r| r.work.partitions[2].files = r.work.partitions[0].files.clone(),
             "is named twice",
         ),

@@ -91,6 +91,21 @@ pub enum CheckpointMismatch {
         /// Rows and columns of the run.
         expected: [u64; 2],
     },
+    /// The file of a partition is larger than any with its shape.
+    #[error(
+        "partition {partition} of {entity_type} has {bytes} bytes in the checkpoint, but at most {most} in this run; use \
+         another checkpoint_path, or the dataset and configuration it was trained with"
+    )]
+    FileSize {
+        /// The entity type.
+        entity_type: String,
+        /// The partition.
+        partition: u32,
+        /// Size of the file in bytes.
+        bytes: u64,
+        /// Greatest possible size.
+        most: u64,
+    },
     /// The features do not fit the model.
     #[error("features of {entity_type}: {source}")]
     Features {

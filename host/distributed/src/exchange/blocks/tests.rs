@@ -68,3 +68,16 @@ fn rows_of_a_table_are_found_by_their_adagrad_sums_and_all_by_a_thorough_look() 
     assert_eq!(rows(&block.changed(&arrays, &seen, true)), [9]);
     assert_eq!(seen.rows(block)[7 * 5..8 * 5], quick[0].now);
 }
+
+#[test]
+fn adagrad_sums_do_not_become_negative() {
+    let table = Arc::new(Table::new(vec![1.0; 10 * 4], 4));
+    let arrays = SharedArrays::new(params(), vec![table]);
+    let blocks = cut_into_blocks(&arrays);
+    let block = blocks.last().unwrap();
+    block.change(&arrays, 3, |row| row.fill(-2.0));
+    assert_eq!(
+        block.read(&arrays).row(block, 3),
+        [-2.0, -2.0, -2.0, -2.0, 0.0]
+    );
+}

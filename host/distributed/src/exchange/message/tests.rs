@@ -94,10 +94,12 @@ fn answers_survive_their_bytes_and_what_does_not_fit_is_refused() {
     ] {
         assert_eq!(PeerReply::decode(&reply.encode(), rows), Some(reply));
     }
-    let infinite = PeerReply::Sums {
-        version: 1,
-        counted: CountedMessages::new(),
-        rows: [(0, vec![f32::NAN, 0.0])].into(),
-    };
-    assert_eq!(PeerReply::decode(&infinite.encode(), rows), None);
+    for value in [f32::NAN, f32::INFINITY, -2e30] {
+        let excessive = PeerReply::Sums {
+            version: 1,
+            counted: CountedMessages::new(),
+            rows: [(0, vec![value, 0.0])].into(),
+        };
+        assert_eq!(PeerReply::decode(&excessive.encode(), rows), None);
+    }
 }
