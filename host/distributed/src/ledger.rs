@@ -289,6 +289,7 @@ impl LedgerClient {
 
     fn command_patiently(&self, command: &OperatorCommand) -> Result<bool, JoinError> {
         let (mut patience, mut is_sent) = (Backoff::new(self.timeout), false);
+        let mut was_accepted = false;
         loop {
             let before = self.known.before();
             let seen = self.newest(before)?;
@@ -311,7 +312,13 @@ impl LedgerClient {
             is_sent = true;
             let no = match self.write(Some(revision), &encode(&next)?, &id) {
                 // Read the record again, so that the new one becomes known.
-                Ok(WriteReply::Accepted(_)) => continue,
+                Ok(WriteReply::Accepted(_)) if !was_accepted => {
+                    was_accepted = true;
+                    continue;
+                }
+                Ok(WriteReply::Accepted(_)) => {
+                    NoAnswer("the register accepts writes, but does not keep them".to_owned())
+                }
                 Ok(WriteReply::Refused) => NoAnswer("the register refuses every write".to_owned()),
                 Err(no) => no,
             };

@@ -25,6 +25,10 @@ pub(crate) struct Wire {
     /// Whether writes are not answered, and delivered later.
     is_slow: AtomicBool,
     kept: Mutex<Vec<(Option<u64>, Vec<u8>)>>,
+    /// Whether writes are accepted and forgotten.
+    is_forgetful: AtomicBool,
+    /// Number of writes that were forgotten.
+    forgotten: AtomicU64,
 }
 
 impl Wire {
@@ -57,6 +61,11 @@ impl Register for Wire {
         if self.is_slow.load(Ordering::Relaxed) {
             self.kept.lock().unwrap().push((after, value.to_vec()));
             return Err(NoAnswer("it takes long".to_owned()));
+        }
+        if self.is_forgetful.load(Ordering::Relaxed) {
+            let forgotten = self.forgotten.fetch_add(1, Ordering::Relaxed);
+            assert!(forgotten < 20, "the writes do not pause");
+            return Ok(WriteReply::Accepted(after.unwrap_or(0) + 1));
         }
         let written = self.put(after, value);
         let hook = self.after_lost.lock().unwrap().take();
@@ -275,6 +284,22 @@ fn what_was_given_up_may_still_arrive() {
     let record = two.refresh().unwrap().unwrap();
     assert_eq!(record.trainers()[&one.token()].leases, [Bucket::new(0, 0)]);
     one.refresh().unwrap();
+}
+
+/// A register that accepts every write and keeps serving the old record is asked with pauses, and not for ever.
+#[test]
+fn a_register_that_forgets_what_it_accepts_is_given_up() {
+    let (wire, one, two) = two();
+    let last = one.last_record().unwrap().trainers()[&two.token()].last;
+    let register = Arc::clone(&wire) as Arc<dyn Register>;
+    let live = Arc::clone(&wire) as Arc<dyn LiveTraffic>;
+    let other = LedgerClient::new(register, live, Token(3), Duration::from_millis(200));
+    wire.is_forgetful.store(true, Ordering::Relaxed);
+    let token = two.token();
+    let error = other.evict(SilentTrainer { token, last }).unwrap_err();
+    assert!(matches!(error, JoinError::Unreachable { .. }), "{error}");
+    wire.is_forgetful.store(false, Ordering::Relaxed);
+    assert!(other.evict(SilentTrainer { token, last }).unwrap());
 }
 
 #[test]
