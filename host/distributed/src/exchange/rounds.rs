@@ -125,6 +125,11 @@ impl ExchangeRounds {
         }
     }
 
+    /// Whether a round is cut short because the rounds end. A round with a bound of its own is not.
+    pub(super) fn is_cut_short(&self, turn: &Round) -> bool {
+        turn.until.is_none() && self.ends.load(Ordering::Relaxed)
+    }
+
     /// Runs rounds until every owner has counted all earlier additions, for at most `within`. Returns whether they
     /// have.
     pub(super) fn tell(&self, within: Duration) -> bool {
@@ -146,7 +151,8 @@ impl ExchangeRounds {
 
     /// Exchanges every block once, one after the other, so that slow owners slow down the sender. With `untold`,
     /// exchanges only the blocks flagged there, reads all of their numbers so that no addition is missed, and clears
-    /// the flags of the blocks whose owners have answered. No trainer is asked after `until`.
+    /// the flags of the blocks whose owners have answered. No trainer is asked after `until`; without `until`, none is
+    /// asked once the rounds end.
     pub(super) fn round(&self, mut untold: Option<&mut Vec<bool>>, until: Option<Instant>) {
         let taken = match until {
             Some(until) => self.turns.take_until(until),
@@ -174,6 +180,9 @@ impl ExchangeRounds {
         // blocks in the next.
         let first = turns.rounds as usize % count.max(1);
         for index in (first..count).chain(0..first) {
+            if self.is_cut_short(&turn) {
+                return;
+            }
             if untold.as_ref().is_some_and(|untold| !untold[index]) {
                 continue;
             }
@@ -193,7 +202,8 @@ impl ExchangeRounds {
                 untold[index] = !told;
             }
         }
-        if turn.is_stale || turn.silent.values().any(|silent| *silent > 0) {
+        let may_be_stale = turn.is_stale || turn.silent.values().any(|silent| *silent > 0);
+        if may_be_stale && !self.is_cut_short(&turn) {
             // If the ledger refuses this trainer, the training thread will see the same error.
             let _newest = self.shared.ledger.try_refresh();
         }
@@ -266,6 +276,9 @@ impl ExchangeRounds {
         let asked = SignedRequest { from, question };
         if whom == from {
             return Some(self.shared.serve(asked));
+        }
+        if self.is_cut_short(turn) {
+            return None;
         }
         let within = turn.left();
         let silent = turn.silent.entry(whom).or_default();

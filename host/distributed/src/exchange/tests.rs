@@ -26,6 +26,10 @@ mod sums;
 const RELATIONS: usize = 300;
 const DIMENSION: usize = 600;
 const ENTITIES: usize = 500;
+const LIMITS: SyncLimits = SyncLimits {
+    rounds: 1000.0,
+    bytes: 1e9,
+};
 
 fn spec() -> ModelSpec {
     let entity = EntitySpec {
@@ -146,6 +150,27 @@ pub(super) fn params() -> Arc<Params> {
     Arc::new(Params::new(&spec(), 0))
 }
 
+/// Joins the run of `register` as the trainer `token`.
+fn join_run(
+    register: Arc<dyn Register>,
+    live: &Arc<dyn LiveTraffic>,
+    token: u64,
+) -> Arc<LedgerClient> {
+    let patience = Duration::from_secs(5);
+    let ledger = LedgerClient::new(register, Arc::clone(live), Token(token), patience);
+    let record = ledger.refresh().unwrap().expect("a record");
+    let join = Join {
+        terms: terms(),
+        name: token.to_string(),
+        rank: None,
+        instead_of: None,
+        incarnation: record.incarnation(),
+        newest: None,
+    };
+    ledger.submit(LedgerAction::Join(Box::new(join))).unwrap();
+    Arc::new(ledger)
+}
+
 struct Trainer {
     ledger: Arc<LedgerClient>,
     params: Arc<Params>,
@@ -168,27 +193,12 @@ impl Trainer {
             Arc::clone(hub) as Arc<dyn LiveTraffic>,
         );
         let patience = Duration::from_secs(5);
-        let ledger = LedgerClient::new(register, Arc::clone(&live), Token(token), patience);
-        let record = ledger.refresh().unwrap().expect("a record");
-        let join = Join {
-            terms: terms(),
-            name: token.to_string(),
-            rank: None,
-            instead_of: None,
-            incarnation: record.incarnation(),
-            newest: None,
-        };
-        ledger.submit(LedgerAction::Join(Box::new(join))).unwrap();
-        let (ledger, params) = (Arc::new(ledger), params());
+        let (ledger, params) = (join_run(register, &live, token), params());
         let attendance = LedgerThreads::start(&ledger).unwrap();
-        let limits = SyncLimits {
-            rounds: 1000.0,
-            bytes: 1e9,
-        };
         let table = Arc::new(Table::new(vec![0.0; ENTITIES * DIMENSION], DIMENSION));
         let arrays = SharedArrays::new(Arc::clone(&params), vec![Arc::clone(&table)]);
         let exchange =
-            ParameterExchange::start(arrays, Some(loss.clone()), &ledger, &live, limits, patience)
+            ParameterExchange::start(arrays, Some(loss.clone()), &ledger, &live, LIMITS, patience)
                 .unwrap();
         Self {
             ledger,

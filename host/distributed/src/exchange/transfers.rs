@@ -60,7 +60,10 @@ impl ExchangeRounds {
             })
             .collect();
         // A trainer that has joined meanwhile was not asked.
-        let now = ledger.try_refresh().ok().flatten();
+        let now = match self.is_cut_short(turn) {
+            true => None,
+            false => ledger.try_refresh().ok().flatten(),
+        };
         if !now.is_some_and(|now| now.trainers().keys().eq(record.trainers().keys())) {
             states.clear();
         }

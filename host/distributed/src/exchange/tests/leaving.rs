@@ -1,5 +1,6 @@
 //! Owners join, leave or die while others add: every number counts exactly once.
 
+use std::sync::Weak;
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
@@ -145,5 +146,70 @@ fn whoever_comes_leaves_and_dies_meanwhile_every_number_counts_once() {
             trainers.push(Trainer::join(&hub, 100 + token));
             agree(&trainers, expected);
         }
+    }
+}
+
+/// Answers questions like a [`Hub`], and ends the rounds of the asking trainer once it has asked `ends_after` questions.
+struct EndingHub {
+    hub: Arc<Hub>,
+    rounds: Mutex<Weak<ExchangeRounds>>,
+    ends_after: u64,
+    asked: AtomicU64,
+}
+
+impl LiveTraffic for EndingHub {
+    fn beat(&self, _: &Heartbeat) {}
+
+    fn heartbeats(&self) -> Vec<LastHeartbeat> {
+        Vec::new()
+    }
+
+    fn wake(&self) {}
+
+    fn wait(&self, _: Duration) -> bool {
+        false
+    }
+
+    fn ask(&self, whom: Token, question: &[u8], within: Duration) -> Result<Vec<u8>, NoAnswer> {
+        if self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.ends_after
+            && let Some(rounds) = lock(&self.rounds).upgrade()
+        {
+            rounds.ends.store(true, Ordering::Relaxed);
+        }
+        self.hub.ask(whom, question, within)
+    }
+
+    fn answer(&self, me: Token, answers: QuestionHandler) -> Result<(), NoAnswer> {
+        self.hub.answer(me, answers)
+    }
+}
+
+/// A trainer that leaves waits for the answer to its last question only, however slow the others are.
+#[test]
+fn once_the_rounds_end_nothing_more_is_asked() {
+    let hub = hub();
+    let other = Trainer::join(&hub, 1);
+    other.tell();
+    for ends_after in 1..6 {
+        let register = Arc::clone(&hub) as Arc<dyn Register>;
+        let ending = Arc::new(EndingHub {
+            hub: Arc::clone(&hub),
+            rounds: Mutex::default(),
+            ends_after,
+            asked: AtomicU64::new(0),
+        });
+        let live = Arc::clone(&ending) as Arc<dyn LiveTraffic>;
+        let ledger = join_run(register, &live, 10 + ends_after);
+        let table = Arc::new(Table::new(vec![0.0; ENTITIES * DIMENSION], DIMENSION));
+        let arrays = SharedArrays::new(params(), vec![table]);
+        let loss = Some(losses::without_parameters());
+        let rounds = Arc::new(exchange_rounds(arrays, loss, &ledger, &live, LIMITS));
+        *lock(&ending.rounds) = Arc::downgrade(&rounds);
+        rounds.run();
+        assert_eq!(ending.asked.load(Ordering::Relaxed), ends_after);
+        // What is sent with a bound of its own is still sent.
+        rounds.tell(Duration::from_millis(100));
+        assert!(ending.asked.load(Ordering::Relaxed) > ends_after);
+        ledger.submit(LedgerAction::Leave).unwrap();
     }
 }
