@@ -13,9 +13,16 @@ use pbg_core::schedule::PassId;
 
 use super::{BucketState, Grid, LedgerRecord, Token};
 
-/// Connected components of the partitions, as a union-find structure.
+/// Connected components of the partitions, as a union-find structure. The larger component becomes the parent of the
+/// smaller one. So a walk to a root takes at most as many steps as the number of nodes has bits, even in the largest
+/// grid, and the last joins can be undone.
 #[derive(Clone, Debug)]
-struct Forest(Vec<usize>);
+struct Forest {
+    /// Parent of each node. A root is its own parent.
+    parents: Vec<usize>,
+    /// Number of nodes of the component of each root. Undefined for other nodes.
+    sizes: Vec<usize>,
+}
 
 fn node(grid: &Grid, side: Side, partition: u32) -> usize {
     match grid.owner(side) {
@@ -26,22 +33,43 @@ fn node(grid: &Grid, side: Side, partition: u32) -> usize {
 
 impl Forest {
     fn new(grid: &Grid) -> Self {
-        Self((0..grid.lhs as usize + grid.rhs as usize).collect())
+        let nodes = grid.lhs as usize + grid.rhs as usize;
+        Self {
+            parents: (0..nodes).collect(),
+            sizes: vec![1; nodes],
+        }
     }
 
     fn find(&self, mut node: usize) -> usize {
-        while self.0[node] != node {
-            node = self.0[node];
+        while self.parents[node] != node {
+            node = self.parents[node];
         }
         node
     }
 
-    /// Joins two components. The larger number becomes the root of the smaller one, which keeps the code simple and
-    /// fast enough for a few hundred nodes.
-    fn join(&mut self, grid: &Grid, bucket: Bucket) {
+    /// Joins two components. Returns the node that is no longer a root, or `None` if they were one component already.
+    fn join(&mut self, grid: &Grid, bucket: Bucket) -> Option<usize> {
         let lhs = self.find(node(grid, Side::Lhs, bucket.lhs));
         let rhs = self.find(node(grid, Side::Rhs, bucket.rhs));
-        self.0[lhs.min(rhs)] = lhs.max(rhs);
+        if lhs == rhs {
+            return None;
+        }
+        let (child, root) = match self.sizes[lhs] < self.sizes[rhs] {
+            true => (lhs, rhs),
+            false => (rhs, lhs),
+        };
+        self.parents[child] = root;
+        self.sizes[root] += self.sizes[child];
+        Some(child)
+    }
+
+    /// Undoes joins that returned `children`, which must be the last ones, in their order.
+    fn undo(&mut self, children: &[usize]) {
+        for &child in children.iter().rev() {
+            let root = self.parents[child];
+            self.sizes[root] -= self.sizes[child];
+            self.parents[child] = child;
+        }
     }
 
     /// Returns the root of the component of `bucket`, which must have been joined.
@@ -129,17 +157,22 @@ pub(super) fn rule_holds(record: &LedgerRecord) -> bool {
         return false;
     }
     let grid = record.grid();
-    let done: Vec<Bucket> = record.in_state(BucketState::Done).collect();
-    let base = forest(record);
-    let is_one = |leases: &[Bucket]| {
-        let mut forest = base.clone();
-        for &bucket in leases {
-            forest.join(grid, bucket);
-        }
-        let mut roots = done.iter().chain(leases).map(|b| forest.root(grid, *b));
-        roots
+    let mut forest = forest(record);
+    let done = record.in_state(BucketState::Done);
+    // There is one set of leases for each trainer, so only one bucket of each component is looked at again.
+    let mut done: Vec<usize> = done.map(|bucket| forest.root(grid, bucket)).collect();
+    done.sort_unstable();
+    done.dedup();
+    let mut is_one = |leases: &[Bucket]| {
+        let joined = leases.iter().filter_map(|b| forest.join(grid, *b));
+        let joined: Vec<usize> = joined.collect();
+        let of_done = done.iter().map(|node| forest.find(*node));
+        let mut roots = of_done.chain(leases.iter().map(|b| forest.root(grid, *b)));
+        let is_one = roots
             .next()
-            .is_none_or(|first| roots.all(|root| root == first))
+            .is_none_or(|first| roots.all(|root| root == first));
+        forest.undo(&joined);
+        is_one
     };
     let leases = |trainer: &super::Trainer| trainer.leases.clone();
     let all: Vec<Bucket> = record.trainers.values().flat_map(leases).collect();

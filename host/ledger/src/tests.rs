@@ -17,6 +17,7 @@ mod course;
 mod exhaustive;
 mod faults;
 mod invariants;
+mod largest;
 mod policy;
 mod random;
 mod ranking;
