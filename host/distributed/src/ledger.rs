@@ -5,14 +5,15 @@
 
 use pbg_clock::Exclusive;
 use pbg_core::graph::SidePartition;
+use pbg_core::lock::lock;
 use pbg_ledger::transport::{LiveTraffic, NoAnswer, Register, RegisterEntry, WriteReply};
 use pbg_ledger::{
-    CopyVersion, LedgerAction, LedgerRecord, OperatorCommand, PartitionVersion, Settlement,
-    SilentTrainer, Token, TransactionError,
+    CopyVersion, LedgerAction, LedgerRecord, OperatorCommand, PartitionVersion, RunTerms,
+    Settlement, SilentTrainer, Token, TransactionError,
 };
 use pbg_model::error::JoinError;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 pub(crate) use background::LedgerThreads;
@@ -62,6 +63,8 @@ pub(crate) struct LedgerClient {
     /// meanwhile, and every wait for the register ends when the trainer's participation does.
     numbers: Exclusive<TransactionNumbers>,
     known: LedgerView,
+    /// Terms that this trainer joins with; none before it tries to join.
+    terms: Mutex<Option<RunTerms>>,
     silence: SilenceMonitor,
     needs: RefreshRequest,
     /// Numbers of this trainer's settlements that have begun and that are applied.
@@ -86,6 +89,7 @@ impl LedgerClient {
             timeout: patience,
             numbers: Exclusive::default(),
             known: LedgerView::default(),
+            terms: Mutex::default(),
             silence: SilenceMonitor::new(UserHandle::default(), patience),
             needs: RefreshRequest::default(),
             settlements: Default::default(),
@@ -129,7 +133,7 @@ impl LedgerClient {
     pub(crate) fn try_refresh(&self) -> Result<Option<Arc<LedgerRecord>>, JoinError> {
         let before = self.known.before();
         let entry = self.read().map_err(|no| self.timeout_error(no))?;
-        let seen = decode(entry.as_ref())?;
+        let seen = self.decode_own(before, entry.as_ref())?;
         self.known.read(before, seen.as_ref());
         self.takes_part(before, seen.as_ref())?;
         Ok(seen.map(|seen| seen.record))
@@ -225,7 +229,7 @@ impl LedgerClient {
     ///
     /// # Errors
     /// When the register does not answer, the trainer was removed from the run, or the register was reset to an older
-    /// record.
+    /// record or one with other terms.
     pub(crate) fn refresh(&self) -> Result<Option<Arc<LedgerRecord>>, JoinError> {
         let before = self.known.before();
         let seen = self.newest(before)?;
@@ -387,9 +391,31 @@ impl LedgerClient {
 
     /// Reads the newest record; `None` if there is none or it is damaged.
     fn newest(&self, before: ReadStart) -> Result<Option<VersionedRecord>, JoinError> {
-        let seen = decode(self.entry()?.as_ref())?;
+        let seen = self.decode_own(before, self.entry()?.as_ref())?;
         self.known.read(before, seen.as_ref());
         Ok(seen)
+    }
+
+    /// Decodes an entry, like [`decode`]. Refuses a record with other terms than those that this trainer has joined with,
+    /// before any thread uses it: the trainer has no edges or partitions for the buckets of such a record.
+    fn decode_own(
+        &self,
+        before: ReadStart,
+        entry: Option<&RegisterEntry>,
+    ) -> Result<Option<VersionedRecord>, JoinError> {
+        let seen = decode(entry)?;
+        let (Some(VersionedRecord { record, .. }), Some(terms)) = (&seen, &*lock(&self.terms))
+        else {
+            return Ok(seen);
+        };
+        let is_part = record.trainers().contains_key(&self.token);
+        match record.terms().compare(terms) {
+            Err(difference) if is_part => Err(JoinError::OtherTerms(Box::new(difference))),
+            // The run was replaced by another one.
+            Err(_) if before.after > 0 => Err(fenced(self.token)),
+            // A trainer that has not joined yet is refused by the record.
+            Err(_) | Ok(()) => Ok(seen),
+        }
     }
 
     /// Reads the register's entry, with retries.

@@ -232,10 +232,11 @@ impl RunTerms {
             return Ok(());
         }
         same("the protocol version", self.protocol, other.protocol)?;
+        let training = |terms: &Self| terms.training.escape_debug().to_string();
         same(
             "the hash of the configuration",
-            &self.training,
-            &other.training,
+            training(self),
+            training(other),
         )?;
         let dataset = |terms: &Self| format!("{:08x}", terms.dataset);
         same(

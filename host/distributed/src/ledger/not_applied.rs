@@ -42,6 +42,14 @@ pub(super) fn fenced(token: Token) -> JoinError {
     JoinError::Fenced(Box::new(TransactionError::Fenced { token }))
 }
 
+/// Whether `error` is that of a trainer that was removed from the run.
+pub(super) fn is_fenced(error: &JoinError) -> bool {
+    let JoinError::Fenced(refusal) = error else {
+        return false;
+    };
+    matches!(**refusal, TransactionError::Fenced { .. })
+}
+
 /// Returns the error of a trainer whose acknowledged transactions the register has lost.
 pub(super) fn set_back(token: Token, last: u64, after: u64) -> JoinError {
     JoinError::Fenced(Box::new(TransactionError::SetBack { token, last, after }))

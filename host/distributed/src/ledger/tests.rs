@@ -15,6 +15,7 @@ use std::sync::Mutex;
 use super::*;
 
 type Hook = Box<dyn FnOnce(&Wire) + Send>;
+type Change = fn(&mut RunTerms);
 
 /// A register and a network within one process.
 #[derive(Default)]
@@ -39,6 +40,12 @@ impl Wire {
         }
         *newest = (newest.0 + 1, value.to_vec());
         WriteReply::Accepted(newest.0)
+    }
+
+    /// Replaces the record, as another trainer does.
+    fn replace(&self, record: &serde_json::Value) {
+        let mut newest = self.value.lock().unwrap();
+        *newest = (newest.0 + 1, serde_json::to_vec(record).unwrap());
     }
 
     /// Delivers the delayed writes.
@@ -112,15 +119,14 @@ pub(crate) fn terms() -> RunTerms {
 }
 
 /// Returns the ledger of a trainer that has joined.
-fn joined(wire: &Arc<Wire>, token: u64) -> LedgerClient {
+fn joined(wire: &Arc<Wire>, token: u64, terms: &RunTerms) -> LedgerClient {
     let register = Arc::clone(wire) as Arc<dyn Register>;
     let live = Arc::clone(wire) as Arc<dyn LiveTraffic>;
     let ledger = LedgerClient::new(register, live, Token(token), Duration::from_secs(5));
     if ledger.refresh().unwrap().is_none() {
-        let terms = terms();
         let founding = Genesis {
             work: TrainedState::none(&terms.grid),
-            terms,
+            terms: terms.clone(),
             run: Token(100),
             incarnation: Token(101),
             wanted: 0,
@@ -132,7 +138,7 @@ fn joined(wire: &Arc<Wire>, token: u64) -> LedgerClient {
     }
     let record = ledger.last_record().expect("a record");
     let join = Join {
-        terms: terms(),
+        terms: terms.clone(),
         name: token.to_string(),
         rank: None,
         instead_of: None,
@@ -145,8 +151,13 @@ fn joined(wire: &Arc<Wire>, token: u64) -> LedgerClient {
 
 /// Returns two trainers of an open pass.
 fn two() -> (Arc<Wire>, LedgerClient, LedgerClient) {
+    two_with(&terms())
+}
+
+/// Returns two trainers of an open pass of a run with `terms`.
+fn two_with(terms: &RunTerms) -> (Arc<Wire>, LedgerClient, LedgerClient) {
     let wire = Arc::new(Wire::default());
-    let (one, two) = (joined(&wire, 1), joined(&wire, 2));
+    let (one, two) = (joined(&wire, 1, terms), joined(&wire, 2, terms));
     let open = LedgerAction::Open {
         pass: PassId::default(),
         plan: plan_digest(&[]),
@@ -237,16 +248,15 @@ fn a_copy_is_current_though_another_thread_sees_its_settlement_first() {
 /// free again.
 #[test]
 fn a_bucket_of_a_pass_that_has_ended_is_not_leased() {
-    let (wire, one, two) = two();
+    let mut of_two_chunks = terms();
+    of_two_chunks.extent.edge_chunks = 2;
+    let (wire, one, two) = two_with(&of_two_chunks);
     let record = two.refresh().unwrap().unwrap();
     let mut work = record.work().clone();
     work.pass.edge_chunk += 1;
     let mut text = serde_json::to_value(&*record).unwrap();
     text["work"] = serde_json::to_value(&work).unwrap();
-    text["terms"]["extent"]["edge_chunks"] = 2.into();
-    let value = serde_json::to_vec(&text).unwrap();
-    let revision = wire.value.lock().unwrap().0;
-    wire.write(Some(revision), &value, "two").unwrap();
+    wire.replace(&text);
     let refused = one.submit(lease(Bucket::new(0, 0)));
     let is_refused = matches!(
         refused,
@@ -323,6 +333,106 @@ fn a_record_of_another_protocol_is_left_alone() {
         matches!(error, JoinError::Protocol { found: 99 }),
         "{error}"
     );
+}
+
+/// Returns the record that `one` knows, with the terms that `change` makes of its own, as another trainer may write it.
+fn with_other_terms(one: &LedgerClient, change: Change) -> serde_json::Value {
+    let record = one.last_record().unwrap();
+    let mut terms = record.terms().clone();
+    change(&mut terms);
+    let mut work = TrainedState::none(&terms.grid);
+    work.plan = Some(plan_digest(&[]));
+    // The last pass that these terms allow.
+    work.pass.edge_set = terms.extent.edge_sets - 1;
+    let mut text = serde_json::to_value(&*record).unwrap();
+    text["terms"] = serde_json::to_value(&terms).unwrap();
+    text["work"] = serde_json::to_value(&work).unwrap();
+    text
+}
+
+/// A trainer looks up its edges and partitions by what the record says, so it must never see a pass or a grid that it
+/// does not have.
+#[test]
+fn a_record_with_other_terms_is_refused_before_it_is_known() {
+    let changes: [(&str, Change); 3] = [
+        ("the extent of training", |terms| terms.extent.edge_sets = 8),
+        ("the grid of buckets", |terms| {
+            (terms.grid.lhs, terms.grid.rhs) = (9, 9);
+        }),
+        ("the hash of the configuration", |terms| {
+            terms.training = "x".to_owned();
+        }),
+    ];
+    for (what, change) in changes {
+        let (wire, one, _two) = two();
+        let foreign = with_other_terms(&one, change);
+        let record: LedgerRecord = serde_json::from_value(foreign.clone()).unwrap();
+        record.check().unwrap();
+        wire.replace(&foreign);
+        let refusals = [
+            one.refresh().unwrap_err(),
+            one.try_refresh().unwrap_err(),
+            one.submit(lease(Bucket::new(0, 0)))
+                .unwrap_err()
+                .into_error(),
+            one.remove_server(Token(7)).unwrap_err(),
+        ];
+        for refusal in refusals {
+            assert!(matches!(refusal, JoinError::OtherTerms(_)), "{refusal}");
+            assert!(refusal.to_string().contains(what), "{refusal}");
+        }
+        assert_eq!(*one.last_record().unwrap().terms(), terms());
+    }
+}
+
+/// The answer to a trainer that joins is lost, and another trainer changes the terms before the first one reads again.
+#[test]
+fn other_terms_are_refused_while_the_answer_to_joining_is_lost() {
+    let (wire, one, _two) = two();
+    let foreign = with_other_terms(&one, |terms| terms.extent.edge_sets = 8);
+    let register = Arc::clone(&wire) as Arc<dyn Register>;
+    let live = Arc::clone(&wire) as Arc<dyn LiveTraffic>;
+    let third = LedgerClient::new(register, live, Token(3), Duration::from_secs(5));
+    let record = third.refresh().unwrap().unwrap();
+    let change = move |wire: &Wire| {
+        let value = wire.value.lock().unwrap().1.clone();
+        let joined: serde_json::Value = serde_json::from_slice(&value).unwrap();
+        let mut foreign = foreign.clone();
+        foreign["trainers"] = joined["trainers"].clone();
+        wire.replace(&foreign);
+    };
+    *wire.after_lost.lock().unwrap() = Some(Box::new(change));
+    let join = Join {
+        terms: terms(),
+        name: "three".to_owned(),
+        rank: None,
+        instead_of: None,
+        incarnation: record.incarnation(),
+        newest: None,
+    };
+    let refusal = third.submit(LedgerAction::Join(Box::new(join)));
+    let is_refused = matches!(refusal, Err(NotApplied::Fatal(JoinError::OtherTerms(_))));
+    assert!(is_refused, "{refusal:?}");
+}
+
+/// Once the trainers of a run have gone, another one with other terms may replace it.
+#[test]
+fn one_whose_run_was_replaced_is_not_part_of_the_next() {
+    for leaves in [true, false] {
+        let (wire, one, _two) = two();
+        let mut next = with_other_terms(&one, |terms| terms.extent.edge_sets = 8);
+        next["trainers"] = serde_json::json!({});
+        if leaves {
+            let replace = move |wire: &Wire| wire.replace(&next);
+            *wire.after_lost.lock().unwrap() = Some(Box::new(replace));
+            one.submit(LedgerAction::Leave).unwrap();
+        } else {
+            wire.replace(&next);
+            let error = one.refresh().unwrap_err();
+            assert!(matches!(error, JoinError::Fenced(_)), "{error}");
+        }
+        assert_eq!(*one.last_record().unwrap().terms(), terms());
+    }
 }
 
 /// A thread that read before another one wrote returns after the write.

@@ -4,6 +4,7 @@
 //! except success, the record is read again to find out whether the transaction was applied.
 
 use pbg_core::graph::SidePartition;
+use pbg_core::lock::lock;
 use pbg_ledger::transport::{NoAnswer, WriteReply};
 use pbg_ledger::{
     CopyVersion, LedgerAction, LedgerRecord, Transaction, TransactionError, TransactionFate,
@@ -14,7 +15,7 @@ use std::sync::atomic::Ordering;
 
 use super::LedgerClient;
 use super::encoding::{Backoff, encode};
-use super::not_applied::{NotApplied, fenced, set_back};
+use super::not_applied::{NotApplied, fenced, is_fenced, set_back};
 use super::view::VersionedRecord;
 
 /// A transaction in progress.
@@ -49,7 +50,20 @@ impl LedgerClient {
             stamps,
             wanted,
         };
-        let ended = self.apply(&mut pending, &numbers.given_up);
+        if let LedgerAction::Join(join) = &pending.transaction.action {
+            *lock(&self.terms) = Some(join.terms.clone());
+        }
+        let leaves = pending.transaction.action.leaves();
+        let ended = match (
+            self.apply(&mut pending, &numbers.given_up),
+            self.known.seen(),
+        ) {
+            // It has left, and a run with other terms has replaced the one that it was part of.
+            (Err(NotApplied::Fatal(error)), Some(seen)) if leaves && is_fenced(&error) => {
+                Ok(seen.record)
+            }
+            (ended, _) => ended,
+        };
         self.silence.forget_writes();
         match &ended {
             Err(NotApplied::Abandoned | NotApplied::Fatal(_)) => numbers.given_up.push(number),

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pbg_ledger::transport::NoAnswer;
-use pbg_ledger::{DamagedRecord, PROTOCOL, Phase, StaleRecord, Token, TransactionError};
+use pbg_ledger::{
+    DamagedRecord, PROTOCOL, Phase, StaleRecord, TermsDifference, Token, TransactionError,
+};
 
 /// Reason why a trainer cannot join a distributed run or cannot continue in it.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +58,12 @@ pub enum JoinError {
         /// Protocol version of the record.
         found: u32,
     },
+    /// The record has other terms than the run that this trainer has joined. It is not used.
+    #[error(
+        "the terms of the run in the ledger have changed since this trainer joined: {0}; stop every trainer, delete the \
+         ledger with `pbg-host cluster forget`, and start trainers of one configuration"
+    )]
+    OtherTerms(Box<TermsDifference>),
     /// The register was reset to a record that is not consistent with the newest checkpoint.
     #[error(transparent)]
     Stale(#[from] StaleRecord),
