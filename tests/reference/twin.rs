@@ -130,7 +130,7 @@ impl Twin {
             }
             tables.push(table);
         }
-        let params = random_params(&spec, &mut rng);
+        let params = params_with(&spec, ACCUMULATED, |count| numbers(&mut rng, count));
         let model = Model {
             tables: std::array::from_fn(|i| tables.get(i).map(rows_of).unwrap_or_default()),
             shared,
@@ -183,7 +183,12 @@ pub fn rows_of(table: &Table) -> Vec<Vec<f64>> {
     values.chunks(table.embeddings.width()).map(wide).collect()
 }
 
-fn random_params(spec: &ModelSpec, rng: &mut Xoshiro256PlusPlus) -> Params {
+/// Returns parameters with the given numbers and accumulators; `numbers` returns as many as it is asked for.
+pub fn params_with(
+    spec: &ModelSpec,
+    accumulated: f32,
+    mut numbers: impl FnMut(usize) -> Vec<f32>,
+) -> Params {
     let mut params = Params::new(spec, 0);
     let names: Vec<_> = params
         .tensors()
@@ -192,7 +197,7 @@ fn random_params(spec: &ModelSpec, rng: &mut Xoshiro256PlusPlus) -> Params {
         .collect();
     for (name, len) in names {
         params
-            .set(&name, &numbers(rng, len), Some(&vec![ACCUMULATED; len]))
+            .set(&name, &numbers(len), Some(&vec![accumulated; len]))
             .expect("a parameter");
     }
     params

@@ -56,7 +56,23 @@ impl<'a> OperatorParameters<'a> {
     }
 }
 
-impl RowTransform<'_> {
+impl<'a> RowTransform<'a> {
+    /// Returns the matrices that the relation types of the edges from `edge` on have; `None` if the operator is no matrix,
+    /// or all edges share it.
+    pub(crate) fn matrices(&self, edge: usize) -> Option<MatrixOperator<'a>> {
+        match self.parameters {
+            OperatorParameters::PerEdge(tensors, relations) if self.is_matrix() => {
+                Some(MatrixOperator {
+                    operator: self.operator,
+                    tensors,
+                    relations: &relations[edge..],
+                    dimension: self.dimension,
+                })
+            }
+            _ => None,
+        }
+    }
+
     pub(crate) fn transforms(&self) -> bool {
         self.operator != Operator::None
     }
@@ -302,6 +318,12 @@ impl Gatherer<'_> {
             evaluator.forward(given, inputs, values, dimension);
             return Ok(());
         }
+        if let Some(matrices) = self.transform.matrices(run.edge) {
+            let inputs = &self.rows.input.as_slice()[range.clone()];
+            let values = &mut self.rows.values.as_mut_slice()[range];
+            self.products.forward(matrices, inputs, values);
+            return Ok(());
+        }
         match parameters {
             OperatorParameters::Shared(packed) if self.transform.is_matrix() => {
                 return self.multiply(run, packed);
@@ -313,17 +335,6 @@ impl Gatherer<'_> {
                 for (y, x) in values.zip(inputs) {
                     operators::forward(operator, packed, x, y);
                 }
-            }
-            OperatorParameters::PerEdge(tensors, relations) if self.transform.is_matrix() => {
-                let matrices = MatrixOperator {
-                    operator,
-                    tensors,
-                    relations: &relations[run.edge..],
-                    dimension,
-                };
-                let inputs = &self.rows.input.as_slice()[range.clone()];
-                let values = &mut self.rows.values.as_mut_slice()[range];
-                self.products.forward(matrices, inputs, values);
             }
             OperatorParameters::PerEdge(tensors, relations) => {
                 self.scratch.resize(width, 0.0);

@@ -21,7 +21,7 @@ use crate::step::buffers::{EntityBuffers, SliceSide};
 use crate::step::gather::{OperatorParameters, RowTransform, SideOfSlice};
 use crate::step::operator_gradients::OperatorGradients;
 use crate::step::prepared_rows::{PreparedRows, RowGradients};
-use crate::step::relation_products::{MatrixOperator, RelationProducts};
+use crate::step::relation_products::RelationProducts;
 
 use self::runs::{ScatterRun, draws, positives};
 
@@ -284,6 +284,12 @@ impl Scatterer<'_> {
             evaluator.backward(given, sums, inputs, gradients, dimension);
             return Ok(());
         }
+        if let Some(matrices) = self.transform.matrices(run.edge) {
+            let gradients = &mut gradients.as_mut_slice()[range];
+            self.products
+                .backward(matrices, inputs, gradients, &mut sums.per_edge);
+            return Ok(());
+        }
         match self.transform.parameters {
             OperatorParameters::Shared(packed) if self.transform.is_matrix() => {
                 return self.undo_matrix(rows, gradients, run, packed);
@@ -297,17 +303,6 @@ impl Scatterer<'_> {
                 {
                     operators::backward(operator, packed, x, g, sum);
                 }
-            }
-            OperatorParameters::PerEdge(tensors, relations) if self.transform.is_matrix() => {
-                let matrices = MatrixOperator {
-                    operator,
-                    tensors,
-                    relations: &relations[run.edge..],
-                    dimension,
-                };
-                let gradients = &mut gradients.as_mut_slice()[range];
-                self.products
-                    .backward(matrices, inputs, gradients, &mut sums.per_edge);
             }
             OperatorParameters::PerEdge(tensors, relations) => {
                 sums.packed.resize(width, 0.0);

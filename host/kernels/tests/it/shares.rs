@@ -11,7 +11,7 @@ use pbg_kernels::step::{
 use pbg_reference::comparators::comparators;
 use pbg_reference::formulas::{householder, paired};
 use pbg_reference::losses::{LossKind, native};
-use pbg_reference::twin::{relations_of, spec};
+use pbg_reference::twin::{params_with, relations_of, spec};
 use pbg_rows::params::Params;
 use pbg_rows::spec::ModelSpec;
 use pbg_rows::table::Table;
@@ -53,19 +53,9 @@ fn random_table(rows: usize, rng: &mut Xoshiro256PlusPlus) -> Table {
 /// between an entity and itself would have a distance of zero, where the direction of the gradient follows from rounding.
 pub(crate) fn random_parameters(spec: &ModelSpec, seed: u64) -> Params {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(!seed);
-    let mut params = Params::new(spec, 0);
-    let tensors: Vec<_> = params
-        .tensors()
-        .iter()
-        .map(|t| (t.name.clone(), t.to_vec().len()))
-        .collect();
-    for (name, count) in tensors {
-        let values: Vec<_> = (0..count).map(|_| rng.random::<f32>() - 0.5).collect();
-        params
-            .set(&name, &values, Some(&vec![0.1; count]))
-            .expect("a step");
-    }
-    params
+    params_with(spec, 0.1, |count| {
+        (0..count).map(|_| rng.random::<f32>() - 0.5).collect()
+    })
 }
 
 fn batches(
