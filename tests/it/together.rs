@@ -187,11 +187,20 @@ impl Trainer {
         fs::read_to_string(&self.errors).unwrap()
     }
 
+    /// Returns what a failed test shows: the errors, and the last events but those of buckets.
+    fn output(&self) -> String {
+        let mut events = self.events();
+        events.retain(|event| event["event"] != "bucket_finished");
+        let last = events.iter().skip(events.len().saturating_sub(40));
+        let last: Vec<_> = last.map(Value::to_string).collect();
+        format!("{}\n{}", self.errors(), last.join("\n"))
+    }
+
     /// Waits until it has trained `buckets` buckets; returns false if it ended before.
     pub(crate) fn trains(&mut self, buckets: usize) -> bool {
         let started = Instant::now();
         while self.of("bucket_finished").len() < buckets {
-            assert!(started.elapsed() < PATIENCE, "{}", self.errors());
+            assert!(started.elapsed() < PATIENCE, "{}", self.output());
             if self.child.try_wait().unwrap().is_some() {
                 return false;
             }
@@ -207,7 +216,7 @@ impl Trainer {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
             }
-            assert!(started.elapsed() < PATIENCE, "{}", self.errors());
+            assert!(started.elapsed() < PATIENCE, "{}", self.output());
             thread::sleep(Duration::from_millis(10));
         }
     }

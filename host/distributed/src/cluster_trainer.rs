@@ -54,7 +54,7 @@ pub(crate) use event_log::merged_event_logs;
 /// A trainer that has joined a distributed run.
 pub(crate) struct ClusterTrainer<'a> {
     /// Declared first so that it is dropped first: any other thread of this trainer may be waiting for the register.
-    _ledger_threads: LedgerThreads,
+    ledger_threads: LedgerThreads,
     machine: BucketTrainer<'a, ClusterTables>,
     ledger: Arc<LedgerClient>,
     cluster: &'a ClusterOptions,

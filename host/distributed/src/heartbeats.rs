@@ -105,15 +105,20 @@ impl Heartbeats {
     pub(super) fn notices(&self) -> Vec<Event> {
         std::mem::take(&mut *lock(&self.shared.notices))
     }
-}
 
-impl Drop for Heartbeats {
-    fn drop(&mut self) {
+    /// Ends the threads. The next call of [`Heartbeats::notices`] returns the last events.
+    pub(super) fn end(&mut self) {
         self.shared.ends.change(|ends| *ends = true);
         for thread in self.threads.drain(..) {
             // The panic message is already printed, and nobody is left to handle the error.
             let _panicked = thread.join();
         }
+    }
+}
+
+impl Drop for Heartbeats {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

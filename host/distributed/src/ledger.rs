@@ -296,8 +296,15 @@ impl LedgerClient {
         let mut was_accepted = false;
         loop {
             let before = self.known.before();
-            let seen = self.newest(before)?;
-            self.takes_part(before, seen.as_ref())?;
+            let read = self.newest(before).and_then(|seen| {
+                self.takes_part(before, seen.as_ref())?;
+                Ok(seen)
+            });
+            let seen = match read {
+                // The command was carried out. Others will see what else has happened.
+                Err(_) if was_accepted => return Ok(true),
+                read => read?,
+            };
             let Some(VersionedRecord { revision, record }) = seen else {
                 return Ok(true);
             };

@@ -50,7 +50,7 @@ fn trainers_with_servers_of_their_own_train_what_one_machine_trains() {
     let keys = keys(&["num_partition_servers=-1"]);
     let mut trainers = [0, 1].map(|rank| meeting.start(rank, 2, &keys));
     for trainer in &mut trainers {
-        assert!(trainer.trains(40), "{}", trainer.errors());
+        assert!(trainer.trains(40), "{}", trainer.output());
     }
     end(&meeting, &mut trainers);
     repeats(&meeting.place);
@@ -70,22 +70,22 @@ fn a_lost_server_takes_the_run_back_to_the_newest_checkpoint() {
     for kills in 1.. {
         for trainer in &mut trainers {
             let trained = trainer.of("bucket_finished").len();
-            assert!(trainer.trains(trained + 20), "{}", trainer.errors());
+            assert!(trainer.trains(trained + 20), "{}", trainer.output());
         }
         trainers[1].kill();
         let started = Instant::now();
         while trainers[0].of("server_lost").len() < kills {
-            assert!(started.elapsed() < PATIENCE, "{}", trainers[0].errors());
+            assert!(started.elapsed() < PATIENCE, "{}", trainers[0].output());
             thread::sleep(Duration::from_millis(20));
         }
         if !trainers[0].of("ledger_replaced").is_empty() {
             break;
         }
-        assert!(kills < 8, "{}", trainers[0].errors());
+        assert!(kills < 8, "{}", trainers[0].output());
         trainers[1] = meeting.start(1, 2, &keys);
     }
     let trained = trainers[0].of("bucket_finished").len();
-    assert!(trainers[0].trains(trained + 40), "{}", trainers[0].errors());
+    assert!(trainers[0].trains(trained + 40), "{}", trainers[0].output());
     end(&meeting, &mut trainers[..1]);
     repeats(&meeting.place);
 }
@@ -99,13 +99,13 @@ fn with_two_replicas_a_lost_server_costs_what_its_trainer_had_not_settled() {
     ]);
     let mut trainers = [0, 1, 2].map(|rank| meeting.start(rank, 3, &keys));
     for trainer in &mut trainers {
-        assert!(trainer.trains(10), "{}", trainer.errors());
+        assert!(trainer.trains(10), "{}", trainer.output());
     }
     trainers[2].kill();
     super::faults::waits_for(&mut trainers[0], "bucket_finished");
     for trainer in &mut trainers[..2] {
         let trained = trainer.of("bucket_finished").len();
-        assert!(trainer.trains(trained + 40), "{}", trainer.errors());
+        assert!(trainer.trains(trained + 40), "{}", trainer.output());
     }
     // Until then, the server of the ledger stays for the third one.
     is_removed(&mut trainers[..2]);
@@ -116,7 +116,7 @@ fn with_two_replicas_a_lost_server_costs_what_its_trainer_had_not_settled() {
             trainer.of("ledger_replaced").len(),
             0,
             "{}",
-            trainer.errors()
+            trainer.output()
         );
     }
 }
@@ -126,7 +126,7 @@ fn is_removed(trainers: &mut [Trainer]) {
     let started = Instant::now();
     while trainers.iter().all(|t| t.of("trainer_lost").is_empty()) {
         let waited = started.elapsed();
-        assert!(waited < PATIENCE, "{}", trainers[0].errors());
+        assert!(waited < PATIENCE, "{}", trainers[0].output());
         thread::sleep(Duration::from_millis(20));
     }
 }
@@ -141,28 +141,28 @@ fn servers_may_end_and_others_begin_while_trainers_go_on() {
     assert_eq!(trainers[0].of("bucket_finished").len(), 0);
     let mut processes = vec![server(&meeting, 1, &servers), server(&meeting, 2, &servers)];
     for trainer in &mut trainers {
-        assert!(trainer.trains(20), "{}", trainer.errors());
+        assert!(trainer.trains(20), "{}", trainer.output());
     }
     processes[0].interrupt();
-    assert_eq!(processes[0].ends(), Some(0), "{}", processes[0].errors());
+    assert_eq!(processes[0].ends(), Some(0), "{}", processes[0].output());
     for number in 3..5 {
         for trainer in &mut trainers {
             let trained = trainer.of("bucket_finished").len();
-            assert!(trainer.trains(trained + 20), "{}", trainer.errors());
+            assert!(trainer.trains(trained + 20), "{}", trainer.output());
         }
         processes.push(server(&meeting, number, &servers));
     }
     end(&meeting, &mut trainers);
     repeats(&meeting.place);
     for server in &mut processes {
-        assert_eq!(server.ends(), Some(0), "{}", server.errors());
+        assert_eq!(server.ends(), Some(0), "{}", server.output());
     }
     for trainer in &trainers {
         assert_eq!(
             trainer.of("ledger_replaced").len(),
             0,
             "{}",
-            trainer.errors()
+            trainer.output()
         );
     }
 }

@@ -222,9 +222,14 @@ impl ClusterTrainer<'_> {
     /// Returns what a rejoining trainer keeps. Its tables are dropped, since others may have trained these partitions
     /// since.
     pub(crate) fn into_strategies(
-        self,
+        mut self,
         cause: &JoinError,
     ) -> (Strategies, Option<PreviousParticipation>) {
+        // Whatever this participation has removed is reported, also if it is being removed now. Waits for the register end
+        // first.
+        self.ledger_threads.end();
+        self.watch.end();
+        self.report_evictions();
         let earlier = PreviousParticipation {
             token: self.token(),
             reported_epochs: self.rankings.told,

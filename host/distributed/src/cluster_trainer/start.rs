@@ -195,7 +195,7 @@ impl<'a> ClusterTrainer<'a> {
             parameters = Some(started);
         }
         Ok(Self {
-            _ledger_threads: attendance,
+            ledger_threads: attendance,
             machine,
             watch,
             parameters,

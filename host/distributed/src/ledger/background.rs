@@ -45,14 +45,21 @@ impl LedgerThreads {
     }
 }
 
-impl Drop for LedgerThreads {
-    fn drop(&mut self) {
+impl LedgerThreads {
+    /// Ends every wait for the register, and joins the threads.
+    pub(crate) fn end(&mut self) {
         self.ledger.silence.close();
         self.ledger.needs.wake();
         for thread in self.threads.drain(..) {
             // The panic message is already printed, and nobody is left to handle the error.
             let _panicked = thread.join();
         }
+    }
+}
+
+impl Drop for LedgerThreads {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
