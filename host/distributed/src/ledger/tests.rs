@@ -30,6 +30,9 @@ pub(crate) struct Wire {
     is_forgetful: AtomicBool,
     /// Number of writes that were forgotten.
     forgotten: AtomicU64,
+    /// Whether nothing is read after the next write.
+    falls_silent: AtomicBool,
+    is_silent: AtomicBool,
 }
 
 impl Wire {
@@ -60,6 +63,9 @@ impl Wire {
 
 impl Register for Wire {
     fn read(&self) -> Result<Option<RegisterEntry>, NoAnswer> {
+        if self.is_silent.load(Ordering::Relaxed) {
+            return Err(NoAnswer("it is silent".to_owned()));
+        }
         let (revision, value) = self.value.lock().unwrap().clone();
         Ok((revision > 0).then_some(RegisterEntry { revision, value }))
     }
@@ -75,6 +81,8 @@ impl Register for Wire {
             return Ok(WriteReply::Accepted(after.unwrap_or(0) + 1));
         }
         let written = self.put(after, value);
+        let falls_silent = self.falls_silent.load(Ordering::Relaxed);
+        self.is_silent.store(falls_silent, Ordering::Relaxed);
         let hook = self.after_lost.lock().unwrap().take();
         match hook {
             Some(hook) => {
@@ -310,6 +318,22 @@ fn a_register_that_forgets_what_it_accepts_is_given_up() {
     assert!(matches!(error, JoinError::Unreachable { .. }), "{error}");
     wire.is_forgetful.store(false, Ordering::Relaxed);
     assert!(other.evict(SilentTrainer { token, last }).unwrap());
+}
+
+/// What was removed is reported, even if the record cannot be read afterwards.
+#[test]
+fn a_removal_that_was_accepted_counts_although_nothing_is_read_after_it() {
+    let (wire, one, two) = two();
+    let last = one.last_record().unwrap().trainers()[&two.token()].last;
+    let register = Arc::clone(&wire) as Arc<dyn Register>;
+    let live = Arc::clone(&wire) as Arc<dyn LiveTraffic>;
+    let other = LedgerClient::new(register, live, Token(3), Duration::from_millis(200));
+    wire.falls_silent.store(true, Ordering::Relaxed);
+    let token = two.token();
+    assert!(other.evict(SilentTrainer { token, last }).unwrap());
+    wire.is_silent.store(false, Ordering::Relaxed);
+    let record = one.refresh().unwrap().unwrap();
+    assert!(!record.trainers().contains_key(&token));
 }
 
 #[test]
