@@ -22,6 +22,9 @@ const SAMPLERS: [&[&str]; 3] = [
     ],
 ];
 
+/// A sampler that leaves out draws.
+const BERNOULLI: &[&str] = &["negative_sampler=bernoulli"];
+
 fn with<'a>(command: &[&'a str], keys: &[&'a str]) -> Vec<&'a str> {
     let set = keys.iter().flat_map(|key| ["--set", key]);
     command.iter().copied().chain(set).collect()
@@ -67,10 +70,15 @@ fn likes() -> Workplace {
         train.push_str(&format!("p{person}\thates\tt{}\n", 8 + person % 4));
     }
     let other: String = (0..30).map(|n| format!("q{n}\tlikes\tu{n}\n")).collect();
+    imported(&train, &other)
+}
+
+/// Imports a graph with two edge sets, of which the first is trained.
+fn imported(train: &str, other: &str) -> Workplace {
     let place = Workplace::empty();
     place.write("pbg.toml", LIKES);
-    place.write("train.tsv", &train);
-    place.write("other.tsv", &other);
+    place.write("train.tsv", train);
+    place.write("other.tsv", other);
     let import = [
         "import",
         "pbg.toml",
@@ -130,6 +138,31 @@ fn only_entities_of_the_distribution_are_drawn() {
     }
 }
 
+/// Returns the number of embeddings that training changes by one negative per edge and side, where 40 people live at one of
+/// `homes` things.
+fn changed_where_all_live(homes: u32, keys: &[&str]) -> usize {
+    let train: String = (0..40)
+        .map(|person| format!("q{person}\tlives at\tu{}\n", person % homes))
+        .collect();
+    let unseen: String = (0..400)
+        .map(|n| format!("p{n}\tlives at\tt{n}\n"))
+        .collect();
+    let place = imported(&train, &unseen);
+    changed(&place, &[keys, &["num_uniform_negs=1"]].concat())
+}
+
+/// With one home for all, its people are hardly ever replaced: once for every 40 homes.
+#[test]
+fn the_side_with_more_entities_has_fewer_negatives() {
+    let [drawn, left_out] = [&[][..], BERNOULLI].map(|keys| changed_where_all_live(1, keys));
+    // Of 160 draws, 80 are of people, most of them different.
+    assert!((150..=201).contains(&drawn), "{drawn}");
+    assert!((90..130).contains(&left_out), "{left_out}");
+    // With as many homes as people, no draw is left out.
+    let [drawn, left_out] = [&[][..], BERNOULLI].map(|keys| changed_where_all_live(40, keys));
+    assert!(drawn.abs_diff(left_out) < 20, "{drawn} {left_out}");
+}
+
 #[test]
 fn candidates_of_a_file_are_drawn_and_mistakes_are_named() {
     let place = likes();
@@ -161,13 +194,13 @@ fn an_epoch_more_is_the_same_as_a_longer_run() {
                 .replace("dynamic_relations = true", "")
                 .replace("name = \"any\"", "name = \"*\""),
         };
-        for keys in SAMPLERS {
+        for keys in SAMPLERS.iter().chain(&[BERNOULLI]) {
             let (at_once, in_two) = (
                 Workplace::with_dataset(&config),
                 Workplace::with_dataset(&config),
             );
             at_once.run(with(&QUIET, keys)).succeeds();
-            let first = [keys, &["num_epochs=1"]].concat();
+            let first = [*keys, &["num_epochs=1"]].concat();
             in_two.run(with(&QUIET, &first)).succeeds();
             in_two.run(with(&QUIET, keys)).succeeds();
             assert_eq!(
@@ -186,7 +219,7 @@ fn tables_are_counted_before_a_run_starts() {
     let place = Workplace::with_dataset(CONFIG);
     let of = |keys: &[&str]| place.run(with(&["check"], keys)).succeeds().stdout;
     assert!(!of(&[]).contains("tables of negatives"));
-    for keys in SAMPLERS {
+    for keys in SAMPLERS.iter().chain(&[BERNOULLI]) {
         let said = of(keys);
         assert!(said.contains("tables of negatives"), "{said}");
         assert!(said.contains("\nnegative sampler "), "{said}");
@@ -238,7 +271,7 @@ fn a_sampler_that_fails_ends_the_run_or_is_replaced() {
 #[test]
 fn standard_samplers_keep_their_promises() {
     let place = Workplace::empty();
-    for name in ["uniform_negatives", "degree", "types_seen"] {
+    for name in ["uniform_negatives", "degree", "types_seen", "bernoulli"] {
         place.run(["plugin", "check", name]).succeeds();
         let said = place.run(["plugin", "inspect", name]).succeeds().stdout;
         assert!(said.contains("negative sampler"), "{said}");
@@ -248,4 +281,8 @@ fn standard_samplers_keep_their_promises() {
         .succeeds()
         .stdout;
     assert!(said.contains("have its probabilities"), "{said}");
+    assert!(!said.contains("for an edge"), "{said}");
+    let said = place.run(["plugin", "check", "bernoulli"]).succeeds();
+    let left_out = "of 10 draws for an edge, 3.3 to 10.0 are made on average, at least 3";
+    assert!(said.stdout.contains(left_out), "{}", said.stdout);
 }

@@ -186,7 +186,12 @@ impl Model {
                     .map(|j| entities[j]),
             );
         }
-        ids.extend(&edges.draws.side(side)[i / chunk * uniform..(i / chunk + 1) * uniform]);
+        let drawn = edges
+            .draws
+            .counts(side)
+            .map_or(uniform, |counts| counts[i] as usize);
+        let first = i / chunk * uniform;
+        ids.extend(&edges.draws.side(side)[first..first + drawn]);
         (ids, columns)
     }
 

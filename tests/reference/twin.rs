@@ -253,6 +253,13 @@ fn random_edges(model: &Model, weighted: bool, rng: &mut Xoshiro256PlusPlus) -> 
         sides,
         rng,
     );
+    if rng.random_bool(0.3) {
+        let relation = model.spec.relation(relations[0]);
+        draws.leave_out(&model.spec, relation, BATCH, |_, _, drawn| {
+            // A loss need not be finite without negatives.
+            rng.random_range(1..=drawn)
+        });
+    }
     let weights = weighted.then(|| (0..BATCH).map(|i| 0.25 + 0.5 * i as f32).collect());
     Edges {
         sides: edges,

@@ -10,8 +10,10 @@ use pbg_core::schedule::PassId;
 use pbg_core::seed::{StreamPurpose, stream};
 use pbg_core::strategy::{
     CandidateWeights, CountedEdges, DistributionPart, NegativeCandidates, NegativeSampler,
-    RequiredData, StrategyError, check_distribution,
+    RequiredData, StrategyError, check_distribution, drawn_fraction,
 };
+
+use rand::Rng;
 
 use crate::finding::ContractReport;
 use crate::timing::{Timing, time};
@@ -23,6 +25,8 @@ pub type NegativesInstance = Result<Box<dyn NegativeSampler>, String>;
 const ENTITIES: u32 = 60;
 /// Draws from each distribution.
 const DRAWS: u32 = 200_000;
+/// Negatives per edge and side, of which a distribution may leave out some.
+const WANTED: usize = 10;
 /// Standard normal quantile of the error probability of one test, 1 in 10 million.
 const QUANTILE: f64 = 5.2;
 
@@ -68,6 +72,12 @@ fn cases(required: RequiredData) -> Vec<(NegativeCandidates, SimulatedCounts)> {
                     true => (edges, counts.seen.len() as u32),
                     false => (0, 0),
                 };
+                let [replaced_entities, kept_entities] = match (required.relation_entities, side) {
+                    (true, Side::Lhs) => [ENTITIES / 3, ENTITIES],
+                    (true, Side::Rhs) => [ENTITIES, ENTITIES / 3],
+                    (false, _) => [0, 0],
+                }
+                .map(u64::from);
                 let candidates = NegativeCandidates {
                     relation,
                     relation_name: format!("relation {relation}"),
@@ -77,6 +87,8 @@ fn cases(required: RequiredData) -> Vec<(NegativeCandidates, SimulatedCounts)> {
                     entities: ENTITIES,
                     edges,
                     seen,
+                    replaced_entities,
+                    kept_entities,
                     pass: PassId {
                         epoch,
                         edge_set: 0,
@@ -131,6 +143,10 @@ fn describe(required: RequiredData) -> String {
             "edges of each entity with each relation",
         ),
         (required.names, "names of entities"),
+        (
+            required.relation_entities,
+            "number of entities on each side of each relation",
+        ),
     ];
     let kinds = kinds.iter().filter(|(wanted, _)| *wanted);
     let kinds: Vec<&str> = kinds.map(|(_, kind)| *kind).collect();
@@ -191,6 +207,7 @@ fn frequencies(
     answers: &[Vec<DistributionPart>],
 ) -> Result<String, String> {
     let mut closest = f64::INFINITY;
+    let (mut least, mut means) = (WANTED, Vec::new());
     for (number, ((candidates, counts), parts)) in (0..).zip(cases.iter().zip(answers)) {
         let probabilities = probabilities(parts, counts);
         let mut rng = stream(number, StreamPurpose::Negatives, &[]);
@@ -209,12 +226,78 @@ fn frequencies(
             ));
         }
         closest = closest.min(limit - chi);
+        let left_out = count_left_out(&mixture, parts, &mut rng);
+        let (fewest, mean) = left_out.map_err(|problem| {
+            format!(
+                "{}, {:?}: {problem}",
+                candidates.relation_name, candidates.side
+            )
+        })?;
+        least = least.min(fewest);
+        means.push(mean);
     }
+    let left_out = match means.iter().any(|&mean| mean < WANTED as f64) {
+        true => {
+            let range = range(&means);
+            format!(
+                "\nof {WANTED} draws for an edge, {range} are made on average, at least {least}"
+            )
+        }
+        false => String::new(),
+    };
     Ok(format!(
         "{DRAWS} draws from each of {} distributions have its probabilities: chi-square at least {closest:.1} below its \
-         limit,\nwhich a correct sampler exceeds once in 10 million tests",
+         limit,\nwhich a correct sampler exceeds once in 10 million tests{left_out}",
         cases.len()
     ))
+}
+
+fn range(means: &[f64]) -> String {
+    let (least, most) = means
+        .iter()
+        .fold((f64::INFINITY, 0.0_f64), |(least, most), &mean| {
+            (least.min(mean), most.max(mean))
+        });
+    match most - least < 0.05 {
+        true => format!("{least:.1}"),
+        false => format!("{least:.1} to {most:.1}"),
+    }
+}
+
+/// Compares how many draws are made for an edge with the fraction that the distribution does not leave out. Returns the
+/// smallest number and the mean.
+fn count_left_out(
+    mixture: &CandidateMixture,
+    parts: &[DistributionPart],
+    rng: &mut impl Rng,
+) -> Result<(usize, f64), String> {
+    let expected = WANTED as f64 * fraction_of_entities(parts);
+    let (mut fewest, mut sum) = (WANTED, 0);
+    for _ in 0..DRAWS {
+        let drawn = mixture.drawn(WANTED, rng);
+        fewest = fewest.min(drawn);
+        sum += drawn;
+    }
+    let mean = sum as f64 / f64::from(DRAWS);
+    // A number is rounded up or down, so its standard deviation is at most one half.
+    let limit = QUANTILE * 0.5 / f64::from(DRAWS).sqrt();
+    match (mean - expected).abs() <= limit {
+        true => Ok((fewest, mean)),
+        false => Err(format!(
+            "{mean} of {WANTED} draws for an edge are made on average, instead of {expected}"
+        )),
+    }
+}
+
+/// Returns the fraction of the draws that have an entity, from the definition.
+fn fraction_of_entities(parts: &[DistributionPart]) -> f64 {
+    let fraction = |of_nothing: bool| -> f64 {
+        let parts = parts
+            .iter()
+            .filter(|part| (part.weights == CandidateWeights::Nothing) == of_nothing);
+        parts.map(|part| part.fraction).sum()
+    };
+    1.0 - fraction(true) / (fraction(true) + fraction(false))
 }
 
 /// Returns the offset of a listed name: the simulated partition has the listed entities, in their order.
@@ -228,13 +311,13 @@ fn offsets(parts: &[DistributionPart]) -> BTreeMap<&str, u32> {
 }
 
 fn mixture(parts: &[DistributionPart], counts: &SimulatedCounts) -> CandidateMixture {
-    let offsets = offsets(parts);
+    let (offsets, drawn) = (offsets(parts), drawn_fraction(parts));
     let parts = parts.iter().filter_map(|part| {
         let offset = |name: &str| offsets.get(name).copied();
         let table = DrawTable::of_weights(&part.weights, counts.view(), offset)?;
         Some((part.fraction, Arc::new(table)))
     });
-    CandidateMixture::new(parts.collect(), ENTITIES)
+    CandidateMixture::new(parts.collect(), ENTITIES).with_drawn_fraction(drawn)
 }
 
 /// Returns the probability of each entity, computed from the definition and not from the host's tables.
@@ -245,6 +328,7 @@ fn probabilities(parts: &[DistributionPart], counts: &SimulatedCounts) -> Vec<f6
         let mut weights = vec![0.0; ENTITIES as usize];
         match &part.weights {
             CandidateWeights::Uniform => weights.fill(1.0),
+            CandidateWeights::Nothing => {}
             CandidateWeights::Counted { edges, power } => {
                 let pairs: Vec<(u32, u32)> = match edges {
                     CountedEdges::OfSide => (0..).zip(counts.of_side.iter().copied()).collect(),
@@ -395,6 +479,7 @@ mod tests {
                     side_counts: true,
                     relation_counts: true,
                     names: true,
+                    relation_entities: true,
                 },
                 parts: parts.clone(),
                 moody,

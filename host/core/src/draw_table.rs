@@ -64,6 +64,7 @@ impl DrawTable {
         offset: impl Fn(&str) -> Option<u32>,
     ) -> Option<Self> {
         match weights {
+            CandidateWeights::Nothing => None,
             CandidateWeights::Uniform => Some(Self::Uniform(counts.entities)),
             CandidateWeights::Counted { edges, power } => match edges {
                 CountedEdges::OfSide => Self::of_all(counts.of_side, *power),
@@ -222,6 +223,8 @@ fn alias_slots(weights: &[f64], total: f64) -> Vec<AliasSlot> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct CandidateMixture {
     parts: Vec<MixturePart>,
+    /// Fraction of the draws that are made; the others are left out.
+    drawn: f64,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -256,7 +259,28 @@ impl CandidateMixture {
         });
         Self {
             parts: parts.collect(),
+            drawn: 1.0,
         }
+    }
+
+    /// Sets the fraction of the draws that are made, from 0 to 1.
+    #[must_use]
+    pub fn with_drawn_fraction(self, drawn: f64) -> Self {
+        Self { drawn, ..self }
+    }
+
+    /// Whether some draws are left out.
+    #[must_use]
+    pub fn leaves_out(&self) -> bool {
+        self.drawn < 1.0
+    }
+
+    /// Draws how many of `wanted` draws are made: their fraction, rounded up or down at random, so that the mean is exact.
+    pub fn drawn(&self, wanted: usize, rng: &mut impl Rng) -> usize {
+        // A number below 1 has 53 random bits.
+        let coin = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let drawn = (self.drawn * wanted as f64 + coin) as usize;
+        drawn.min(wanted)
     }
 
     /// Draws an entity.

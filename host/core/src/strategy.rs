@@ -20,7 +20,7 @@ use crate::loss::{LossState, ObservedBatches};
 
 pub use negatives::{
     CandidateWeights, CountedEdges, DistributionError, DistributionPart, MAX_POWER,
-    NegativeCandidates, NegativeSampler, RequiredData, check_distribution,
+    NegativeCandidates, NegativeSampler, RequiredData, check_distribution, drawn_fraction,
 };
 pub use pbg_formula::loss::MASKED;
 pub use rate_schedule::{FactorError, MAX_FACTOR, RateSchedule, SchedulePosition, check_factor};

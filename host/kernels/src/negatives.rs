@@ -19,6 +19,8 @@ pub struct NegativeDraws {
     /// Offsets of the entities that replace the right side; those beyond the right partition continue into the left
     /// one.
     pub rhs: Vec<u32>,
+    /// Number of the chunk's draws that are negatives of each edge, by side: the first ones; empty if all are.
+    pub counts: [Vec<u32>; 2],
 }
 
 impl NegativeDraws {
@@ -28,6 +30,21 @@ impl NegativeDraws {
         match side {
             Side::Lhs => &self.lhs,
             Side::Rhs => &self.rhs,
+        }
+    }
+
+    /// Returns the number of draws that are negatives of each edge on `side`; `None` if all are.
+    #[must_use]
+    pub fn counts(&self, side: Side) -> Option<&[u32]> {
+        let counts = &self.counts[side as usize];
+        (!counts.is_empty()).then_some(counts)
+    }
+
+    /// Removes all draws.
+    pub fn clear(&mut self) {
+        let Self { lhs, rhs, counts } = self;
+        for numbers in counts.iter_mut().chain([lhs, rhs]) {
+            numbers.clear();
         }
     }
 
@@ -41,13 +58,13 @@ impl NegativeDraws {
         [lhs_entities, rhs_entities]: [usize; 2],
         rng: &mut impl Rng,
     ) {
+        self.clear();
         let chunks = edges.div_ceil(spec.chunk_size(relation, edges));
         let sides = [
             (&mut self.lhs, Side::Lhs, lhs_entities),
             (&mut self.rhs, Side::Rhs, rhs_entities),
         ];
         for (draws, side, entities) in sides {
-            draws.clear();
             let wanted = chunks * spec.uniform_negatives(relation, side);
             if entities > 0 {
                 let entities = u32::try_from(entities).unwrap_or(u32::MAX);
@@ -65,15 +82,33 @@ impl NegativeDraws {
         edges: usize,
         mut draw: impl FnMut(Side, Range<usize>, usize, &mut Vec<u32>),
     ) {
+        self.clear();
         let chunk = spec.chunk_size(relation, edges);
         for (draws, side) in [(&mut self.lhs, Side::Lhs), (&mut self.rhs, Side::Rhs)] {
-            draws.clear();
             let wanted = spec.uniform_negatives(relation, side);
             if wanted == 0 {
                 continue;
             }
             for start in (0..edges).step_by(chunk) {
                 draw(side, start..edges.min(start + chunk), wanted, draws);
+            }
+        }
+    }
+
+    /// Leaves out some of the draws of each of `edges` edges of `relation`. `count` returns how many of the draws of a side
+    /// are negatives of an edge, at most all of them.
+    pub fn leave_out(
+        &mut self,
+        spec: &ModelSpec,
+        relation: &RelationSpec,
+        edges: usize,
+        mut count: impl FnMut(Side, usize, usize) -> usize,
+    ) {
+        for side in Side::BOTH {
+            let drawn = spec.uniform_negatives(relation, side);
+            if drawn > 0 {
+                let counts = (0..edges).map(|edge| count(side, edge, drawn).min(drawn) as u32);
+                self.counts[side as usize].extend(counts);
             }
         }
     }

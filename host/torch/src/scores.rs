@@ -153,10 +153,12 @@ impl SliceDirection<'_> {
         Ok(())
     }
 
-    /// Computes positive and negative scores, and masks negatives.
+    /// Computes positive and negative scores, and masks negatives. `undrawn` is true for the draws that are no negatives of
+    /// an edge, `[edges, draws]`.
     pub(super) fn score(
         &self,
         compared: &ComparedRows<'_, DeviceRows>,
+        undrawn: Option<&Tensor>,
     ) -> Result<ScoreTensors, TchError> {
         let queries = &*compared.queries;
         let among = compared.all.as_deref().unwrap_or(&*compared.candidates);
@@ -173,6 +175,13 @@ impl SliceDirection<'_> {
         };
         let negative = self.flat(&scores)?;
         self.mask(&scores, &negative)?;
+        if let Some(undrawn) = undrawn {
+            let (in_batch, draws) = self.sampled();
+            let first = if in_batch { self.slice.chunk } else { 0 };
+            let mut drawn = negative.f_narrow(1, first as i64, draws)?;
+            let filled = drawn.f_masked_fill(undrawn, f64::from(MASKED))?;
+            drawn.f_copy_(&filled)?;
+        }
         Ok(ScoreTensors {
             negative,
             positive,

@@ -127,6 +127,25 @@ impl<'b> DeviceStep<'b> {
         })
     }
 
+    /// Returns which draws are no negatives of an edge, `[edges, draws]`; `None` if all are negatives of every edge.
+    fn undrawn(&self, slice: &Slice, side: Side) -> Result<Option<Tensor>, TchError> {
+        let Negatives::Sampled { uniform, .. } = self.plan.negatives[side as usize] else {
+            return Ok(None);
+        };
+        let Some(counts) = self.job.draws.counts(side) else {
+            return Ok(None);
+        };
+        let counts: Vec<f32> = counts[slice.rows.clone()]
+            .iter()
+            .map(|&n| n as f32)
+            .collect();
+        // Halfway between two counts, so that no position equals one.
+        let positions: Vec<f32> = (0..uniform).map(|at| at as f32 + 0.5).collect();
+        let counts = transfer::floats(&counts, self.place)?.f_unsqueeze(1)?;
+        let positions = transfer::floats(&positions, self.place)?.f_unsqueeze(0)?;
+        positions.f_gt_tensor(&counts).map(Some)
+    }
+
     /// Adds the penalty on the operator's parameters; those of each relation count by its number of edges.
     fn regularize_parameters(&mut self, side: Side) -> Result<(), TchError> {
         let penalty = self.penalty();
@@ -235,13 +254,15 @@ impl StepExecutor for DeviceStep<'_> {
         rows: &'m mut SliceRows,
     ) -> Result<DeviceScores<'m>, DeviceError> {
         let direction = self.direction(at, stage)?;
+        let undrawn = self.undrawn(at.slice, stage.side)?;
         let mut entities = entities[stage.side as usize].as_mut();
         let (candidates, queries) = side_and_other(&mut rows.rows, stage.side);
-        let scores = direction.score(&ComparedRows {
+        let compared = ComparedRows {
             candidates,
             all: entities.as_mut().map(|entities| &mut entities.rows),
             queries,
-        })?;
+        };
+        let scores = direction.score(&compared, undrawn.as_ref())?;
         Ok(DeviceScores {
             scores,
             rows,

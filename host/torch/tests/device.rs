@@ -453,6 +453,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
         let draws = NegativeDraws {
             lhs: vec![0, 5, 2, 3, 1, 1],
             rhs: vec![3, 5, 4, 0, 0, 4],
+            ..NegativeDraws::default()
         };
         let mut loss = loss(0);
         if let Some(place) = place {

@@ -257,6 +257,16 @@ impl<'a> BucketInputs<'a> {
                 })),
             },
         );
+        if negatives.leave_out() {
+            draws.leave_out(spec, template, len, |side, edge, drawn| {
+                let relation = match edges {
+                    BatchEdges::OfRelation(relation, _) => relation,
+                    BatchEdges::Mixed(indices) => self.edges.rel[indices[edge] as usize],
+                };
+                let mixture = negatives.mixture(side, relation);
+                mixture.map_or(drawn, |mixture| mixture.drawn(drawn, rng))
+            });
+        }
         Ok(())
     }
 

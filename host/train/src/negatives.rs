@@ -7,6 +7,7 @@
 mod counts;
 mod memory;
 mod negative_set;
+mod relation_entities;
 mod tables;
 
 use pbg_core::draw_table::CandidateMixture;
@@ -20,6 +21,7 @@ use pbg_model::resolved::ResolvedConfig;
 
 use self::counts::EntityCounts;
 use self::negative_set::{NegativeSet, negative_sets, relations_of};
+use self::relation_entities::RelationEntities;
 use self::tables::{DistributionAnswers, build_mixtures};
 
 pub(crate) use self::memory::table_bytes;
@@ -30,6 +32,8 @@ pub(crate) struct NegativeTables {
     required: RequiredData,
     /// Whether the sampler requires nothing.
     uniform: bool,
+    /// Entities of each relation, once they are counted.
+    relation_entities: Option<RelationEntities>,
     /// The partition that was used last is the last one.
     kept: Vec<SetTables>,
 }
@@ -62,6 +66,12 @@ impl BucketNegatives<'_> {
         let of_side = &self.mixtures[side as usize];
         of_side.get(relation as usize).copied().flatten()
     }
+
+    /// Whether some draws of some relation are left out.
+    pub(crate) fn leave_out(&self) -> bool {
+        let mut mixtures = self.mixtures.iter().flatten().flatten();
+        mixtures.any(|mixture| mixture.leaves_out())
+    }
 }
 
 impl NegativeTables {
@@ -70,6 +80,7 @@ impl NegativeTables {
         Self {
             required,
             uniform: required.is_nothing(),
+            relation_entities: None,
             kept: Vec::new(),
         }
     }
@@ -97,10 +108,14 @@ impl NegativeTables {
         if self.uniform {
             return Ok(());
         }
+        if self.relation_entities.is_none() && sampler.required().relation_entities {
+            let counted = RelationEntities::count(resolved.blueprint(), edge_sets)?;
+            self.relation_entities = Some(counted);
+        }
         for set in negative_sets(resolved.blueprint(), bucket) {
             self.use_set(set, resolved, edge_sets)?;
             if let Some(tables) = self.kept.last_mut().filter(|kept| kept.pass != Some(pass)) {
-                tables.ask(sampler, resolved, pass)?;
+                tables.ask(sampler, resolved, self.relation_entities.as_ref(), pass)?;
             }
         }
         Ok(())
@@ -165,6 +180,7 @@ impl SetTables {
         &mut self,
         sampler: &mut dyn NegativeSampler,
         resolved: &ResolvedConfig,
+        relation_entities: Option<&RelationEntities>,
         pass: PassId,
     ) -> Result<(), RunError> {
         let blueprint = resolved.blueprint();
@@ -172,9 +188,11 @@ impl SetTables {
         let mut answers = DistributionAnswers::default();
         // Counts may have been read for the fallback alone, which a resumed run may lack.
         let is_counted = sampler.required().relation_counts;
+        let relation_entities = relation_entities.filter(|_| sampler.required().relation_entities);
         for &relation in &self.relations {
             let counted = is_counted.then(|| self.counts.of_relation(relation));
             let (edges, seen) = counted.unwrap_or_default();
+            let of_side = |side| relation_entities.map_or(0, |all| all.of(relation, side));
             let candidates = NegativeCandidates {
                 relation,
                 relation_name: blueprint.relation_names[relation as usize].clone(),
@@ -184,6 +202,8 @@ impl SetTables {
                 entities: self.counts.entities,
                 edges,
                 seen,
+                replaced_entities: of_side(self.set.side),
+                kept_entities: of_side(self.set.side.other()),
                 pass,
             };
             let parts = sampler.distribution(&candidates)?;

@@ -72,7 +72,8 @@ fn planned_bytes(blueprint: &Blueprint, edges: usize) -> u64 {
         let edges = edges as u64;
         // 4 bytes for each draw, and four offsets.
         let of_draws = drawn.saturating_mul(4 + 8 * 4);
-        let others = 16 * edges + 8 * (8 * edges + spec.relation_count() as u64 + all);
+        // Columns, and the number of draws of each side.
+        let others = (16 + 2 * 4) * edges + 8 * (8 * edges + spec.relation_count() as u64 + all);
         of_draws.saturating_add(others)
     });
     most.max().unwrap_or(0)

@@ -223,8 +223,7 @@ impl ChunkSelector {
         draws: &mut NegativeDraws,
     ) -> Result<(), RunError> {
         self.draw_pools(at);
-        draws.lhs.clear();
-        draws.rhs.clear();
+        draws.clear();
         if self.pools.lhs.is_empty() && self.pools.rhs.is_empty() {
             return Ok(());
         }

@@ -47,6 +47,7 @@ impl LoadedNegatives {
             side_counts: answer.side_counts,
             relation_counts: answer.relation_counts,
             names: answer.names,
+            relation_entities: answer.relation_entities,
         };
         Ok(Self {
             strategy,
@@ -116,6 +117,8 @@ fn lower(candidates: &NegativeCandidates) -> wit::Candidates<'_> {
         entities: candidates.entities,
         edges: candidates.edges,
         seen: candidates.seen,
+        replaced_entities: candidates.replaced_entities,
+        kept_entities: candidates.kept_entities,
         position: types::Position {
             epoch: candidates.pass.epoch,
             edge_set: candidates.pass.edge_set,
@@ -139,6 +142,7 @@ fn lift(part: wit::DistributionPart) -> DistributionPart {
             wit::CandidateWeights::Listed(wit::Listed { names, weights }) => {
                 CandidateWeights::Listed { names, weights }
             }
+            wit::CandidateWeights::Nothing => CandidateWeights::Nothing,
         },
     }
 }

@@ -106,15 +106,27 @@ export function exportTracedComparator(Plugin, write, length) {
 export function exportNegatives(Plugin, write, length) {
   const { plugin, metadata, configure } = begin(Plugin, write, length);
   const require = () => {
-    const { sideCounts = false, relationCounts = false, names = false } = plugin.required();
-    return { sideCounts: !!sideCounts, relationCounts: !!relationCounts, names: !!names };
+    const { sideCounts, relationCounts, names, relationEntities } = plugin.required();
+    return {
+      sideCounts: !!sideCounts,
+      relationCounts: !!relationCounts,
+      names: !!names,
+      relationEntities: !!relationEntities,
+    };
   };
+  // Counts cross the boundary as 64-bit integers, which do not mix with numbers.
+  const candidatesOf = (given) => ({
+    ...given,
+    edges: Number(given.edges),
+    replacedEntities: Number(given.replacedEntities),
+    keptEntities: Number(given.keptEntities),
+  });
   return {
     metadata,
     negativeDistribution: {
       configure,
       require: () => call(require),
-      distribution: (candidates) => call(() => parts(plugin.distribution(candidates))),
+      distribution: (candidates) => call(() => parts(plugin.distribution(candidatesOf(candidates)))),
     },
   };
 }
@@ -199,7 +211,7 @@ function plan(answer) {
 function parts(answer) {
   if (!Array.isArray(answer)) throw new TypeError(`distribution returned ${shown(answer)}, not an array of parts`);
   return Array.from(answer, (part, at) => {
-    const known = ['uniform', 'counted', 'listed'].includes(part?.weights?.tag);
+    const known = ['uniform', 'counted', 'listed', 'nothing'].includes(part?.weights?.tag);
     if (typeof part?.fraction !== 'number' || !known) {
       throw new TypeError(`part ${at} is ${shown(part)}, not { fraction, weights }`);
     }

@@ -214,14 +214,19 @@ export interface NegativeCandidates {
   edges: number;
   /** Number of different entities on this side of these edges. */
   seen: number;
+  /** Number of different entities on the replaced side of all edges of the relation; 0 unless relation entities are required. */
+  replacedEntities: number;
+  /** Number of different entities on the other side of these edges; 0 unless relation entities are required. */
+  keptEntities: number;
   position: { epoch: number; edgeSet: number; edgeChunk: number };
 }
 
-/** Relative probabilities of entities, made by `uniform`, `counted` and `listed`. */
+/** Relative probabilities of entities, made by `uniform`, `counted` and `listed`, or `nothing`. */
 export type CandidateWeights =
   | { tag: 'uniform' }
   | { tag: 'counted'; val: { edges: 'of-side' | 'of-relation'; power: number } }
-  | { tag: 'listed'; val: { names: string[]; weights: number[] } };
+  | { tag: 'listed'; val: { names: string[]; weights: number[] } }
+  | { tag: 'nothing' };
 
 /** Part of a distribution, which is a mixture. */
 export interface NegativePart {
@@ -236,6 +241,8 @@ export const uniform: CandidateWeights;
 export function counted(edges: 'side' | 'relation', power?: number): CandidateWeights;
 /** Entities by name, each once; without weights, all are equally likely. */
 export function listed(names: string[], weights?: number[]): CandidateWeights;
+/** No entity: this fraction of the draws is left out, so each edge has so many fewer negatives on this side. */
+export const nothing: CandidateWeights;
 /** Returns the mixture that draws `fraction` of the negatives by `weights` and the others uniformly. */
 export function mixed(fraction: number, weights: CandidateWeights): NegativePart[];
 
@@ -244,7 +251,7 @@ export class NegativeSampler {
   static metadata(): Metadata;
   configure(parameters: Record<string, any>): void;
   /** What distributions use. Without any, draws are uniform. */
-  required(): { sideCounts?: boolean; relationCounts?: boolean; names?: boolean };
+  required(): { sideCounts?: boolean; relationCounts?: boolean; names?: boolean; relationEntities?: boolean };
   /** Returns the distribution among the candidates, with at most one part of each kind of weights. */
   distribution(candidates: NegativeCandidates): NegativePart[];
 }

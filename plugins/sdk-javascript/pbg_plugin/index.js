@@ -11,7 +11,7 @@ export { Refused } from './component.js';
 export * as log from './log.js';
 export { TracedLoss, trace } from './loss.js';
 export { defaults, parameter } from './metadata.js';
-export { NegativeSampler, counted, listed, mixed, uniform } from './negatives.js';
+export { NegativeSampler, counted, listed, mixed, nothing, uniform } from './negatives.js';
 export { TracedOperator, traceOperator } from './operator.js';
 export { Order, Pass, pickByPlan } from './order.js';
 export { Rng } from './rng.js';

@@ -18,6 +18,9 @@ export function listed(names, weights = []) {
   return { tag: 'listed', val: { names, weights } };
 }
 
+/** No entity: this fraction of the draws is left out, so each edge has so many fewer negatives on this side. */
+export const nothing = { tag: 'nothing' };
+
 /** Returns the mixture that draws `fraction` of the negatives by `weights` and the others uniformly. */
 export function mixed(fraction, weights) {
   const parts = [{ fraction, weights }, { fraction: 1 - fraction, weights: uniform }];
@@ -26,7 +29,7 @@ export function mixed(fraction, weights) {
 
 /** Decides from which entities negatives are drawn. It returns a distribution; the host draws from it. */
 export class NegativeSampler extends Strategy {
-  /** What distributions use: `sideCounts`, `relationCounts`, `names`. Without any, draws are uniform. */
+  /** What distributions use: `sideCounts`, `relationCounts`, `names`, `relationEntities`. Without any, draws are uniform. */
   required() {
     return {};
   }
@@ -34,7 +37,7 @@ export class NegativeSampler extends Strategy {
   /**
    * Returns the distribution among the candidates: an array of `{ fraction, weights }`, with at most one of each kind of
    * weights. `candidates` has `relation`, `relationName`, `side` ('lhs' or 'rhs'), `entityType`, `partition`, `entities`,
-   * `edges`, `seen` and `position`.
+   * `edges`, `seen`, `replacedEntities`, `keptEntities` and `position`.
    */
   distribution(_candidates) {
     throw new Error('distribution() is missing');

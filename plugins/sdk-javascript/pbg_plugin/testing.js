@@ -88,6 +88,8 @@ export function candidates(fields = {}) {
     entities: 100,
     edges: 50,
     seen: 20,
+    replacedEntities: 30,
+    keptEntities: 40,
     position: { epoch: 0, edgeSet: 0, edgeChunk: 0 },
     ...fields,
   };
@@ -100,7 +102,7 @@ export function checkDistribution(Sampler, given) {
   assert.deepEqual(withDefaults(Sampler).distribution(given), parts, 'the answers of two instances differ');
   assert.ok(parts.length > 0, 'no parts');
   const { sideCounts, relationCounts, names } = sampler.required();
-  const required = { uniform: true, 'of-side': sideCounts, 'of-relation': relationCounts, listed: names };
+  const required = { uniform: true, nothing: true, 'of-side': sideCounts, 'of-relation': relationCounts, listed: names };
   const kinds = parts.map(({ fraction, weights: { tag, val } }) => {
     assert.ok(fraction > 0 && Number.isFinite(fraction), `a fraction of ${fraction}`);
     const kind = tag === 'counted' ? val.edges : tag;
@@ -108,6 +110,7 @@ export function checkDistribution(Sampler, given) {
     return kind;
   });
   assert.equal(new Set(kinds).size, kinds.length, 'two parts of one kind');
+  assert.ok(kinds.some((kind) => kind !== 'nothing'), 'all draws are left out');
   return parts;
 }
 

@@ -31,12 +31,16 @@ class Listed(NamedTuple):
     weights: List[float] = []
 
 
+class Nothing(NamedTuple):
+    """No entity: this fraction of the draws is left out, so each edge has so many fewer negatives on this side."""
+
+
 class Part(NamedTuple):
     """Part of a distribution, which is a mixture."""
 
     #: Fraction of the draws that come from this part, relative to the other parts.
     fraction: float
-    weights: Union[Uniform, Counted, Listed]
+    weights: Union[Uniform, Counted, Listed, Nothing]
 
 
 @dataclass
@@ -58,6 +62,11 @@ class Candidates:
     seen: int
     #: Position of the pass: epoch, edge set and edge chunk, counted from 0.
     position: Tuple[int, int, int] = (0, 0, 0)
+    #: Number of different entities on the replaced side of all edges of the relation, in all partitions; 0 unless
+    #: relation entities are required.
+    replaced_entities: int = 0
+    #: Number of different entities on the other side of these edges; 0 unless relation entities are required.
+    kept_entities: int = 0
 
 
 def mixed(fraction: float, weights: Union[Counted, Listed]) -> List[Part]:
@@ -69,7 +78,8 @@ def mixed(fraction: float, weights: Union[Counted, Listed]) -> List[Part]:
 class NegativeSampler:
     """Decides from which entities negatives are drawn. It returns a distribution; the host draws from it."""
 
-    #: What distributions use: any of "side", "relation" (numbers of edges) and "names". Without any, draws are uniform.
+    #: What distributions use: any of "side", "relation" (numbers of edges), "names" and "relation_entities" (numbers of
+    #: entities). Without any, draws are uniform.
     required: Tuple[str, ...] = ()
 
     @classmethod
@@ -114,7 +124,7 @@ def export_negatives(sampler: Type[NegativeSampler]) -> Tuple[type, type]:
 
 
 #: What a sampler may require, in the order of the interface.
-REQUIRED = ("side", "relation", "names")
+REQUIRED = ("side", "relation", "names", "relation_entities")
 
 
 def lifted(given: Any) -> Candidates:
@@ -130,6 +140,8 @@ def lifted(given: Any) -> Candidates:
         given.edges,
         given.seen,
         (position.epoch, position.edge_set, position.edge_chunk),
+        given.replaced_entities,
+        given.kept_entities,
     )
 
 
@@ -150,6 +162,8 @@ def lowered(part: Any) -> Any:
         lower = wit.CandidateWeights_Listed(wit.Listed(list(weights.names), numbers))
     elif isinstance(weights, Uniform):
         lower = wit.CandidateWeights_Uniform()
+    elif isinstance(weights, Nothing):
+        lower = wit.CandidateWeights_Nothing()
     else:
-        raise TypeError(f"the weights of a part are {weights!r}, not Uniform, Counted or Listed")
+        raise TypeError(f"the weights of a part are {weights!r}, not Uniform, Counted, Listed or Nothing")
     return wit.DistributionPart(float(fraction), lower)

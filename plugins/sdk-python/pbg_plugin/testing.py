@@ -9,7 +9,7 @@ from typing import List, Type, TypeVar, Union
 from .comparator import TracedComparator, trace_comparator
 from .interpret import apply, apply_lhs, compare, evaluate, gradient, pair_values
 from .loss import MASKED, TracedLoss
-from .negatives import REQUIRED, Candidates, Counted, Listed, NegativeSampler, Part
+from .negatives import REQUIRED, Candidates, Counted, Listed, NegativeSampler, Nothing, Part
 from .operator import TracedOperator, trace_operator
 from .order import Bucket, Order, Pass
 from .sampler import Draw, Sampler, Share
@@ -119,8 +119,12 @@ def check_distribution(sampler: Type[NegativeSampler], candidates: Candidates) -
             kind = "names"
             assert len(set(weights.names)) == len(weights.names), "a name is listed twice"
             assert len(weights.weights) in (0, len(weights.names)), "not one weight per name"
-        assert kind == "uniform" or kind in made.required, f"{kind} is used, but not required"
+        if isinstance(weights, Nothing):
+            kind = "nothing"
+        is_free = kind in ("uniform", "nothing")
+        assert is_free or kind in made.required, f"{kind} is used, but not required"
         kinds.append(kind)
+    assert kinds != ["nothing"], f"all draws are left out for {candidates}"
     assert len(set(kinds)) == len(kinds), f"two parts of one kind for {candidates}"
     return parts
 

@@ -80,6 +80,9 @@ pub struct RequiredData {
     pub relation_counts: bool,
     /// Entities by name: [`CandidateWeights::Listed`].
     pub names: bool,
+    /// Number of entities on each side of all edges of each relation: [`NegativeCandidates::replaced_entities`] and
+    /// [`NegativeCandidates::kept_entities`]. All edges are read once for it when a run starts.
+    pub relation_entities: bool,
 }
 
 /// The entities of a partition that may replace one side of a relation's edges. Edges are those of all edge sets that the
@@ -108,6 +111,11 @@ pub struct NegativeCandidates {
     pub edges: u64,
     /// Number of different entities on this side of these edges; 0 unless [`RequiredData::relation_counts`].
     pub seen: u32,
+    /// Number of different entities on the replaced side of all edges of the relation, in all partitions; 0 unless
+    /// [`RequiredData::relation_entities`].
+    pub replaced_entities: u64,
+    /// Number of different entities on the other side of these edges; 0 unless [`RequiredData::relation_entities`].
+    pub kept_entities: u64,
     /// Epoch, counted from 0.
     pub epoch: u32,
     /// Edge set within the epoch, counted from 0.
@@ -117,7 +125,8 @@ pub struct NegativeCandidates {
 }
 
 impl NegativeCandidates {
-    /// Returns candidates for tests: 100 entities, of which 20 are the tails of 50 edges.
+    /// Returns candidates for tests: 100 entities, of which 20 are the tails of 50 edges. In all partitions, edges of the
+    /// relation have 40 heads and 30 tails.
     ///
     /// ```
     /// assert_eq!(pbg_plugin_sdk::NegativeCandidates::example().entities, 100);
@@ -133,6 +142,8 @@ impl NegativeCandidates {
             entities: 100,
             edges: 50,
             seen: 20,
+            replaced_entities: 30,
+            kept_entities: 40,
             epoch: 0,
             edge_set: 0,
             edge_chunk: 0,
@@ -179,6 +190,8 @@ pub enum CandidateWeights {
         /// Weight of each name, at least 0 and finite; empty: all are equally likely.
         weights: Vec<f32>,
     },
+    /// No entity: this fraction of the draws is left out, so each edge has so many fewer negatives on this side.
+    Nothing,
 }
 
 impl CandidateWeights {

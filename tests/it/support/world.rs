@@ -264,7 +264,7 @@ impl Maker {
             key(format!("lr_schedule.decay = {decay:?}"));
         }
         if !from_bucket && self.later.once_in(2) {
-            let samplers = ["degree", "types_seen", "hard_negatives"];
+            let samplers = ["degree", "types_seen", "hard_negatives", "bernoulli"];
             key(format!(
                 "negative_sampler = {:?}",
                 self.later.pick(&samplers)

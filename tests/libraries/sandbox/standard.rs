@@ -93,6 +93,7 @@ fn the_sandbox_changes_no_answer() {
     assert_same_draws::<proportional::Proportional>(&sandbox, "proportional");
     assert_same_draws::<round_robin::RoundRobin>(&sandbox, "round_robin");
     assert_same_draws::<uniform::Uniform>(&sandbox, "uniform");
+    assert_same_distributions::<bernoulli::Bernoulli>(&sandbox, "bernoulli");
     assert_same_distributions::<degree::Degree>(&sandbox, "degree");
     assert_same_distributions::<types_seen::TypesSeen>(&sandbox, "types_seen");
     assert_same_selections::<hard_negatives::HardNegatives>(&sandbox, "hard_negatives");
@@ -142,6 +143,8 @@ fn assert_same_distributions<S: sdk::NegativeSampler>(sandbox: &Sandbox, name: &
             entities,
             edges,
             seen,
+            replaced_entities: candidates.replaced_entities,
+            kept_entities: candidates.kept_entities,
             pass: PassId::default(),
         });
         let expected = sdk::testing::assert_distribution::<S>(&candidates);

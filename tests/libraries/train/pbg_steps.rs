@@ -41,7 +41,11 @@ fn draws(case: &Case, step: &Step) -> NegativeDraws {
     };
     let lhs = next(case.config.disable_lhs_negs);
     let rhs = next(case.config.disable_rhs_negs);
-    NegativeDraws { lhs, rhs }
+    NegativeDraws {
+        lhs,
+        rhs,
+        ..NegativeDraws::default()
+    }
 }
 
 fn run(case: &Case, losses: &Losses, slice_bytes: usize, at: Where) -> (Vec<String>, usize) {

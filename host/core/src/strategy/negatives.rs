@@ -40,6 +40,10 @@ pub struct RequiredData {
     pub relation_counts: bool,
     /// Entities by name: [`CandidateWeights::Listed`].
     pub names: bool,
+    /// Number of entities on each side of all edges of each relation: [`NegativeCandidates::replaced_entities`] and
+    /// [`NegativeCandidates::kept_entities`].
+    #[serde(default)]
+    pub relation_entities: bool,
 }
 
 impl RequiredData {
@@ -56,6 +60,7 @@ impl RequiredData {
             side_counts: self.side_counts || other.side_counts,
             relation_counts: self.relation_counts || other.relation_counts,
             names: self.names || other.names,
+            relation_entities: self.relation_entities || other.relation_entities,
         }
     }
 }
@@ -79,6 +84,13 @@ pub struct NegativeCandidates {
     pub edges: u64,
     /// Number of different entities on this side of these edges; 0 unless relation counts are required.
     pub seen: u32,
+    /// Number of different entities on the replaced side of all edges of the relation, in all partitions; 0 unless
+    /// relation entities are required.
+    #[serde(default)]
+    pub replaced_entities: u64,
+    /// Number of different entities on the other side of these edges; 0 unless relation entities are required.
+    #[serde(default)]
+    pub kept_entities: u64,
     /// Position of the pass in the run.
     pub pass: PassId,
 }
@@ -111,6 +123,8 @@ pub enum CandidateWeights {
         /// Weight of each name; empty: all are equally likely.
         weights: Vec<f32>,
     },
+    /// No entity: these draws are left out, so each edge has so many fewer negatives on this side.
+    Nothing,
 }
 
 /// Part of a distribution, which is a mixture.
@@ -131,6 +145,9 @@ pub enum DistributionError {
     /// There are no parts.
     #[error("it has no parts; return at least one, such as a uniform one")]
     Empty,
+    /// The only part has no entities.
+    #[error("it leaves out all draws; add a part with entities, such as a uniform one")]
+    Nothing,
     /// Two parts have the same kind of weights.
     #[error("it has two parts with {kind}; return one of each kind")]
     Twice {
@@ -212,6 +229,7 @@ pub fn check_distribution(
                 check_list(names, weights)?;
                 ("names", required.names)
             }
+            CandidateWeights::Nothing => ("nothing", true),
         };
         if !allowed {
             return Err(DistributionError::NotRequired { kind });
@@ -220,7 +238,20 @@ pub fn check_distribution(
             return Err(DistributionError::Twice { kind });
         }
     }
-    Ok(())
+    match parts {
+        [only] if only.weights == CandidateWeights::Nothing => Err(DistributionError::Nothing),
+        _ => Ok(()),
+    }
+}
+
+/// Returns the fraction of the draws that a valid distribution does not leave out.
+#[must_use]
+pub fn drawn_fraction(parts: &[DistributionPart]) -> f64 {
+    let all: f64 = parts.iter().map(|part| part.fraction).sum();
+    let drawn = parts
+        .iter()
+        .filter(|part| part.weights != CandidateWeights::Nothing);
+    drawn.map(|part| part.fraction).sum::<f64>() / all
 }
 
 fn check_list(names: &[String], weights: &[f32]) -> Result<(), DistributionError> {
@@ -265,6 +296,7 @@ mod tests {
         side_counts: true,
         relation_counts: true,
         names: true,
+        relation_entities: true,
     };
 
     #[test]
@@ -283,6 +315,17 @@ mod tests {
             })
         );
         assert_eq!(check_distribution(&[], ALL), Err(DistributionError::Empty));
+    }
+
+    #[test]
+    fn some_draws_may_be_left_out_and_not_all() {
+        let nothing = part(3.0, CandidateWeights::Nothing);
+        let parts = [part(1.0, CandidateWeights::Uniform), nothing.clone()];
+        assert_eq!(check_distribution(&parts, RequiredData::default()), Ok(()));
+        assert_eq!(drawn_fraction(&parts), 0.25);
+        assert_eq!(drawn_fraction(&parts[..1]), 1.0);
+        let alone = check_distribution(&[nothing], ALL);
+        assert_eq!(alone, Err(DistributionError::Nothing));
     }
 
     #[test]

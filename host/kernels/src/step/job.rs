@@ -74,6 +74,15 @@ impl StepPlans {
                     "{found} negatives are drawn for the {side:?} side, but the model needs {wanted}"
                 )));
             }
+            if let Some(counts) = job.draws.counts(side)
+                && counts.len() != job.batch.len()
+            {
+                return Err(StepError::Batch(format!(
+                    "there are {} counts of drawn negatives for the {side:?} side of {} edges",
+                    counts.len(),
+                    job.batch.len()
+                )));
+            }
             let other = job.tables.other(spec, relation, side);
             let limit = entities[side as usize] + other.map_or(0, |table| table.entities());
             check_below("drawn negative", draws, limit)?;

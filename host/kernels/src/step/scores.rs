@@ -36,6 +36,8 @@ pub(crate) struct SliceComparison<'a> {
     pub(crate) pairs: bool,
     /// With all negatives: the entity of each positive on the replaced side.
     pub(crate) positive_entities: &'a [u32],
+    /// Number of draws that are negatives of each positive; `None` if all are.
+    pub(crate) draw_counts: Option<&'a [u32]>,
     pub(crate) entities: Range<usize>,
 }
 
@@ -286,12 +288,20 @@ impl SliceComparison<'_> {
         }
     }
 
-    /// Masks each positive among its own negatives, and padding.
+    /// Masks each positive among its own negatives, padding, and the draws that are no negatives of a positive.
     fn mask(&self, scores: &mut ScoreBuffers) {
         let columns = scores.columns;
+        let drawn = match self.plan.in_batch(self.side) {
+            true => self.slice.chunk,
+            false => 0,
+        };
         let negatives = scores.negatives.as_mut_slice();
         for row in 0..self.slice.rows.len() {
             let scores = &mut negatives[row * columns..(row + 1) * columns];
+            if let Some(counts) = self.draw_counts {
+                let counted = drawn + counts[row] as usize;
+                scores[counted.min(columns)..].fill(MASKED);
+            }
             match self.negatives() {
                 Negatives::None => {}
                 Negatives::All => {

@@ -100,6 +100,7 @@ fn draws_of_every_entity_give_the_ranks_among_all() {
                 ..spec(dynamic, shared, Operator::Translation, Comparator::Dot)
             };
             let mut twin = Twin::new(spec, false, seed);
+            twin.edges.draws.counts = Default::default();
             for side in Side::BOTH {
                 let entities = twin.model.entities(side) as u32;
                 let draws = match side {

@@ -211,12 +211,14 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
     let draws = NegativeDraws {
         lhs: vec![0, 5],
         rhs: vec![3, 5],
+        ..NegativeDraws::default()
     };
     let apart = step(&lhs, &rhs, [0, 0], draws).expect("a step");
     let whole = Table::new(both, DIMENSION);
     let draws = NegativeDraws {
         lhs: vec![0, 5],
         rhs: vec![5, 1],
+        ..NegativeDraws::default()
     };
     let joint = step(&whole, &whole, [0, 2], draws).expect("a step");
     assert!((apart.loss() - joint.loss()).abs() < 1e-5 * joint.loss());
@@ -235,6 +237,7 @@ fn negatives_may_come_from_both_partitions_of_a_bucket() {
     let beyond = NegativeDraws {
         lhs: vec![0, 6],
         rhs: vec![0, 0],
+        ..NegativeDraws::default()
     };
     assert!(step(&lhs, &rhs, [0, 0], beyond).is_err());
 }

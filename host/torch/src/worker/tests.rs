@@ -119,6 +119,7 @@ fn trained(
     let draws = NegativeDraws {
         lhs: draws(1),
         rhs: draws(2),
+        ..NegativeDraws::default()
     };
     let batch = Batch {
         lhs: &LHS,

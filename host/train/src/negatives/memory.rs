@@ -1,13 +1,14 @@
 //! Upper bound of the memory of the tables from which negatives are drawn.
 
 use pbg_core::draw_table::{BUILDING_BYTES, WEIGHTED_BYTES};
-use pbg_core::graph::Bucket;
+use pbg_core::graph::{Bucket, Side};
 use pbg_core::strategy::RequiredData;
 use pbg_dataset::EdgeSet;
 use pbg_model::blueprint::Blueprint;
 
 use super::counts::{KEY_BYTES, ROWS};
 use super::negative_set::{drawn_types, relations_of};
+use super::relation_entities::all_sets;
 use super::tables::{LISTED_BYTES, LISTED_NAME, LISTED_NAMES, SIDE_POWERS};
 
 /// Bytes of an edge's columns, decoded and as read.
@@ -29,16 +30,35 @@ pub(crate) fn table_bytes(
         return 0;
     }
     let filled: Vec<Vec<Bucket>> = edge_sets.iter().map(EdgeSet::filled_buckets).collect();
-    let (mut kept, mut building) = (0_u64, 0_u64);
-    for (entity, side) in drawn_types(blueprint) {
-        let rows = &blueprint.layout.types[entity].rows;
-        let mut edges = vec![0_u64; rows.len()];
+    let edges_of = |entity: usize, side: Side| {
+        let mut edges = vec![0_u64; blueprint.layout.types[entity].rows.len()];
         for (edge_set, buckets) in edge_sets.iter().zip(&filled) {
             for &bucket in buckets {
                 let partition = blueprint.layout.partition(entity, side, bucket);
                 edges[partition as usize] += edge_set.bucket_len(bucket);
             }
         }
+        edges
+    };
+    let (mut kept, mut building) = (0_u64, 0_u64);
+    if required.relation_entities {
+        // The partitions are counted one after another, and only the numbers of relations stay.
+        let counted = RequiredData {
+            relation_counts: true,
+            ..RequiredData::default()
+        };
+        let relations = blueprint.relation_names.len() as u64;
+        for set in all_sets(blueprint) {
+            let entities = blueprint.layout.types[set.entity].rows[set.partition as usize];
+            let edges = edges_of(set.entity, set.side)[set.partition as usize];
+            let (stays, while_built) = set_bytes(counted, entities, edges, relations);
+            building = building.max(stays.saturating_add(while_built));
+        }
+        kept = relations.saturating_mul(2 * size_of::<u64>() as u64);
+    }
+    for (entity, side) in drawn_types(blueprint) {
+        let rows = &blueprint.layout.types[entity].rows;
+        let edges = edges_of(entity, side);
         let relations = relations_of(blueprint, entity, side).len() as u64;
         let (mut largest, mut most) = (0, 0);
         for (&entities, &edges) in rows.iter().zip(&edges) {

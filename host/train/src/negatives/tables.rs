@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use pbg_core::draw_table::{CandidateMixture, CountedEntities, DrawTable};
-use pbg_core::strategy::{CandidateWeights, CountedEdges, DistributionPart};
+use pbg_core::strategy::{CandidateWeights, CountedEdges, DistributionPart, drawn_fraction};
 use pbg_dataset::Dataset;
 use pbg_model::error::RunError;
 
@@ -89,6 +89,7 @@ impl DistributionAnswers {
                         let bits = weights.iter().map(|weight| weight.to_bits());
                         bits.for_each(|bits| bits.hash(&mut hash));
                     }
+                    CandidateWeights::Nothing => 3.hash(&mut hash),
                 }
             }
         }
@@ -151,6 +152,7 @@ pub(super) fn build_mixtures(
     let mut of_side = BTreeMap::new();
     let relations = relations.iter().zip(&answers.relations);
     let mixture = |(&relation, parts): (&u32, &Vec<DistributionPart>)| {
+        let drawn = drawn_fraction(parts);
         let (seen, edges) = counts.seen_with(relation);
         let own = CountedEntities {
             entities: counts.entities,
@@ -178,7 +180,7 @@ pub(super) fn build_mixtures(
                 };
                 Some((*fraction, table?))
             });
-        CandidateMixture::new(parts.collect(), counts.entities)
+        CandidateMixture::new(parts.collect(), counts.entities).with_drawn_fraction(drawn)
     };
     relations.map(mixture).collect()
 }
@@ -238,5 +240,24 @@ mod tests {
         };
         let mixtures = build_mixtures(&answers, &ListedOffsets::new(), &counts, &[0]);
         assert_eq!(mixtures, [CandidateMixture::new(Vec::new(), 3)]);
+    }
+
+    #[test]
+    fn nothing_keeps_its_fraction_of_all_parts() {
+        let mut answers = DistributionAnswers::default();
+        // Without edges of the relation, the other draws are uniform.
+        let relation = CandidateWeights::Counted {
+            edges: CountedEdges::OfRelation,
+            power: 1.0,
+        };
+        let parts = vec![part(1.0, relation), part(3.0, CandidateWeights::Nothing)];
+        answers.add(parts).unwrap();
+        let counts = EntityCounts {
+            entities: 3,
+            ..EntityCounts::default()
+        };
+        let mixtures = build_mixtures(&answers, &ListedOffsets::new(), &counts, &[0]);
+        let uniform = CandidateMixture::new(Vec::new(), 3);
+        assert_eq!(mixtures, [uniform.with_drawn_fraction(0.25)]);
     }
 }

@@ -19,6 +19,7 @@ pub fn require<S: NegativeSampler>(
         side_counts: required.side_counts,
         relation_counts: required.relation_counts,
         names: required.names,
+        relation_entities: required.relation_entities,
     })
 }
 
@@ -44,6 +45,8 @@ fn lift(candidates: negative_distribution::Candidates) -> NegativeCandidates {
         entities: candidates.entities,
         edges: candidates.edges,
         seen: candidates.seen,
+        replaced_entities: candidates.replaced_entities,
+        kept_entities: candidates.kept_entities,
         epoch: candidates.position.epoch,
         edge_set: candidates.position.edge_set,
         edge_chunk: candidates.position.edge_chunk,
@@ -63,6 +66,7 @@ fn lower(part: DistributionPart) -> negative_distribution::DistributionPart {
             CandidateWeights::Listed { names, weights } => {
                 Lowered::Listed(negative_distribution::Listed { names, weights })
             }
+            CandidateWeights::Nothing => Lowered::Nothing,
         },
     }
 }

@@ -97,6 +97,10 @@ pub fn assert_distribution<S: NegativeSampler>(
         );
         assert_weights(&part.weights, required);
     }
+    let draws_some = parts
+        .iter()
+        .any(|part| part.weights != CandidateWeights::Nothing);
+    assert!(draws_some, "all draws are left out for {candidates:?}");
     for (i, part) in parts.iter().enumerate() {
         let same = parts[..i].iter().any(|other| kind(other) == kind(part));
         assert!(!same, "two parts of one kind for {candidates:?}");
@@ -110,12 +114,13 @@ fn kind(part: &DistributionPart) -> usize {
         CandidateWeights::Uniform => 0,
         CandidateWeights::Counted { edges, .. } => 1 + *edges as usize,
         CandidateWeights::Listed { .. } => 3,
+        CandidateWeights::Nothing => 4,
     }
 }
 
 fn assert_weights(weights: &CandidateWeights, required: RequiredData) {
     match weights {
-        CandidateWeights::Uniform => {}
+        CandidateWeights::Uniform | CandidateWeights::Nothing => {}
         CandidateWeights::Counted { edges, power } => {
             let of = match edges {
                 CountedEdges::OfSide => required.side_counts,

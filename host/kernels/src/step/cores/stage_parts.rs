@@ -85,6 +85,11 @@ impl<'b> CoreStep<'b> {
                 }
             }),
             pairs: stage.pairwise_positives,
+            draw_counts: self
+                .job
+                .draws
+                .counts(stage.side)
+                .map(|counts| &counts[slice.rows.clone()]),
             positive_entities: &self.job.batch.side(stage.side)[slice.rows.clone()],
             entities: self.share.of(self.job.tables.side(stage.side).entities()),
         }

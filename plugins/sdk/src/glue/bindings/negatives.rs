@@ -73,6 +73,9 @@ pub mod exports {
                     pub relation_counts: bool,
                     /// Entities by name: `candidate-weights.listed`.
                     pub names: bool,
+                    /// Number of entities on each side of all edges of each relation: `candidates.replaced-entities` and
+                    /// `candidates.kept-entities`. All edges are read once for it when a run starts.
+                    pub relation_entities: bool,
                 }
                 impl ::core::fmt::Debug for RequiredData {
                     fn fmt(
@@ -83,6 +86,7 @@ pub mod exports {
                             .field("side-counts", &self.side_counts)
                             .field("relation-counts", &self.relation_counts)
                             .field("names", &self.names)
+                            .field("relation-entities", &self.relation_entities)
                             .finish()
                     }
                 }
@@ -106,6 +110,11 @@ pub mod exports {
                     pub edges: u64,
                     /// Number of different entities on this side of these edges; 0 unless relation counts are required.
                     pub seen: u32,
+                    /// Number of different entities on the replaced side of all edges of the relation, in all partitions; 0 unless relation
+                    /// entities are required.
+                    pub replaced_entities: u64,
+                    /// Number of different entities on the other side of these edges; 0 unless relation entities are required.
+                    pub kept_entities: u64,
                     /// Position of the pass in the run.
                     pub position: Position,
                 }
@@ -123,6 +132,8 @@ pub mod exports {
                             .field("entities", &self.entities)
                             .field("edges", &self.edges)
                             .field("seen", &self.seen)
+                            .field("replaced-entities", &self.replaced_entities)
+                            .field("kept-entities", &self.kept_entities)
                             .field("position", &self.position)
                             .finish()
                     }
@@ -211,6 +222,8 @@ pub mod exports {
                     Uniform,
                     Counted(Counted),
                     Listed(Listed),
+                    /// No entity: this fraction of the draws is left out, so each edge has so many fewer negatives on this side.
+                    Nothing,
                 }
                 impl ::core::fmt::Debug for CandidateWeights {
                     fn fmt(
@@ -226,6 +239,9 @@ pub mod exports {
                             }
                             CandidateWeights::Listed(e) => {
                                 f.debug_tuple("CandidateWeights::Listed").field(e).finish()
+                            }
+                            CandidateWeights::Nothing => {
+                                f.debug_tuple("CandidateWeights::Nothing").finish()
                             }
                         }
                     }
@@ -399,6 +415,7 @@ pub mod exports {
                                     side_counts: side_counts2,
                                     relation_counts: relation_counts2,
                                     names: names2,
+                                    relation_entities: relation_entities2,
                                 } = e;
                                 *ptr1
                                     .add(::core::mem::size_of::<*const u8>())
@@ -415,6 +432,12 @@ pub mod exports {
                                 *ptr1
                                     .add(2 + 1 * ::core::mem::size_of::<*const u8>())
                                     .cast::<u8>() = (match names2 {
+                                    true => 1,
+                                    false => 0,
+                                }) as u8;
+                                *ptr1
+                                    .add(3 + 1 * ::core::mem::size_of::<*const u8>())
+                                    .cast::<u8>() = (match relation_entities2 {
                                     true => 1,
                                     false => 0,
                                 }) as u8;
@@ -468,9 +491,11 @@ pub mod exports {
                     arg7: i32,
                     arg8: i64,
                     arg9: i32,
-                    arg10: i32,
-                    arg11: i32,
+                    arg10: i64,
+                    arg11: i64,
                     arg12: i32,
+                    arg13: i32,
+                    arg14: i32,
                 ) -> *mut u8 {
                     unsafe {
                         #[cfg(target_arch = "wasm32")] _rt::run_ctors_once();
@@ -496,10 +521,12 @@ pub mod exports {
                                 entities: arg7 as u32,
                                 edges: arg8 as u64,
                                 seen: arg9 as u32,
+                                replaced_entities: arg10 as u64,
+                                kept_entities: arg11 as u64,
                                 position: super::super::super::super::__with_name1::Position {
-                                    epoch: arg10 as u32,
-                                    edge_set: arg11 as u32,
-                                    edge_chunk: arg12 as u32,
+                                    epoch: arg12 as u32,
+                                    edge_set: arg13 as u32,
+                                    edge_chunk: arg14 as u32,
                                 },
                             })
                         };
@@ -586,6 +613,9 @@ pub mod exports {
                                                     .add(16 + 2 * ::core::mem::size_of::<*const u8>())
                                                     .cast::<*mut u8>() = ptr9.cast_mut();
                                             }
+                                            CandidateWeights::Nothing => {
+                                                *base.add(8).cast::<u8>() = (3i32) as u8;
+                                            }
                                         }
                                     }
                                 }
@@ -636,7 +666,7 @@ pub mod exports {
                                         match l3 {
                                             0 => {}
                                             1 => {}
-                                            _ => {
+                                            2 => {
                                                 let l4 = *base.add(16).cast::<*mut u8>();
                                                 let l5 = *base
                                                     .add(16 + 1 * ::core::mem::size_of::<*const u8>())
@@ -669,6 +699,7 @@ pub mod exports {
                                                 let len11 = l10;
                                                 _rt::cabi_dealloc(base11, len11 * 4, 4);
                                             }
+                                            _ => {}
                                         }
                                     }
                                 }
@@ -703,8 +734,9 @@ pub mod exports {
                     #[allow(async_fn_in_trait)]
                     fn require() -> Result<RequiredData, _rt::String>;
                     /// Returns the distribution of the negatives among `candidates`: at least one part, and at most one of each kind of
-                    /// weights. A part without any entity of positive weight is left out; without any part, draws are uniform. The relations
-                    /// of a partition may use 4 different powers of side counts and list 1048576 names of 16 MiB together.
+                    /// weights. A part without any entity of positive weight is left out; without any part, draws are uniform. A part of
+                    /// nothing keeps its fraction of all parts, and is not the only one. The relations of a partition may use 4 different
+                    /// powers of side counts and list 1048576 names of 16 MiB together.
                     ///
                     /// Must be a pure function of its arguments, the configuration and the length of the run (`run.length`): every trainer
                     /// and every resumed run asks again and must get the same.
@@ -738,11 +770,11 @@ pub mod exports {
                         "pbg:plugin/negative-distribution@0.1.0#distribution")] unsafe
                         extern "C" fn export_distribution(arg0 : i32, arg1 : * mut u8,
                         arg2 : usize, arg3 : i32, arg4 : * mut u8, arg5 : usize, arg6 :
-                        i32, arg7 : i32, arg8 : i64, arg9 : i32, arg10 : i32, arg11 :
-                        i32, arg12 : i32,) -> * mut u8 { unsafe { $($path_to_types)*::
-                        _export_distribution_cabi::<$ty > (arg0, arg1, arg2, arg3, arg4,
-                        arg5, arg6, arg7, arg8, arg9, arg10, arg11, arg12) } } #[unsafe
-                        (export_name =
+                        i32, arg7 : i32, arg8 : i64, arg9 : i32, arg10 : i64, arg11 :
+                        i64, arg12 : i32, arg13 : i32, arg14 : i32,) -> * mut u8 { unsafe
+                        { $($path_to_types)*:: _export_distribution_cabi::<$ty > (arg0,
+                        arg1, arg2, arg3, arg4, arg5, arg6, arg7, arg8, arg9, arg10,
+                        arg11, arg12, arg13, arg14) } } #[unsafe (export_name =
                         "cabi_post_pbg:plugin/negative-distribution@0.1.0#distribution")]
                         unsafe extern "C" fn _post_return_distribution(arg0 : * mut u8,)
                         { unsafe { $($path_to_types)*:: __post_return_distribution::<$ty
@@ -854,9 +886,9 @@ macro_rules! __export_negatives_impl {
         #[cfg(target_arch = "wasm32")] #[unsafe (link_section =
         "component-type:wit-bindgen:0.60.0:pbg:sdk:negatives:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1070] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 1133] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xae\x07\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xed\x07\x01A\x02\x01\
 A\x08\x01B\x04\x01m\x04\x05debug\x04info\x04warn\x05error\x04\0\x05level\x03\0\0\
 \x01@\x02\x05level\x01\x07messages\x01\0\x04\0\x05write\x01\x02\x03\0\x14pbg:plu\
 gin/log@0.1.0\x05\0\x01B\x08\x01q\x04\x07boolean\x01\x7f\0\x07integer\x01x\0\x06\
@@ -866,13 +898,14 @@ number\x01u\0\x04text\x01s\0\x04\0\x05value\x03\0\0\x01r\x02\x04names\x05value\x
 \x03\0\x16pbg:plugin/types@0.1.0\x05\x01\x02\x03\0\x01\x0fparameter-value\x02\x03\
 \0\x01\x08position\x01B!\x02\x03\x02\x01\x02\x04\0\x0fparameter-value\x03\0\0\x02\
 \x03\x02\x01\x03\x04\0\x08position\x03\0\x02\x01m\x02\x03lhs\x03rhs\x04\0\x04sid\
-e\x03\0\x04\x01r\x03\x0bside-counts\x7f\x0frelation-counts\x7f\x05names\x7f\x04\0\
-\x0drequired-data\x03\0\x06\x01r\x09\x08relationy\x0drelation-names\x04side\x05\x0b\
-entity-types\x09partitiony\x08entitiesy\x05edgesw\x04seeny\x08position\x03\x04\0\
-\x0acandidates\x03\0\x08\x01m\x02\x07of-side\x0bof-relation\x04\0\x0dcounted-edg\
-es\x03\0\x0a\x01r\x02\x05edges\x0b\x05poweru\x04\0\x07counted\x03\0\x0c\x01ps\x01\
-pv\x01r\x02\x05names\x0e\x07weights\x0f\x04\0\x06listed\x03\0\x10\x01q\x03\x07un\
-iform\0\0\x07counted\x01\x0d\0\x06listed\x01\x11\0\x04\0\x11candidate-weights\x03\
+e\x03\0\x04\x01r\x04\x0bside-counts\x7f\x0frelation-counts\x7f\x05names\x7f\x11r\
+elation-entities\x7f\x04\0\x0drequired-data\x03\0\x06\x01r\x0b\x08relationy\x0dr\
+elation-names\x04side\x05\x0bentity-types\x09partitiony\x08entitiesy\x05edgesw\x04\
+seeny\x11replaced-entitiesw\x0dkept-entitiesw\x08position\x03\x04\0\x0acandidate\
+s\x03\0\x08\x01m\x02\x07of-side\x0bof-relation\x04\0\x0dcounted-edges\x03\0\x0a\x01\
+r\x02\x05edges\x0b\x05poweru\x04\0\x07counted\x03\0\x0c\x01ps\x01pv\x01r\x02\x05\
+names\x0e\x07weights\x0f\x04\0\x06listed\x03\0\x10\x01q\x04\x07uniform\0\0\x07co\
+unted\x01\x0d\0\x06listed\x01\x11\0\x07nothing\0\0\x04\0\x11candidate-weights\x03\
 \0\x12\x01r\x02\x08fractionu\x07weights\x13\x04\0\x11distribution-part\x03\0\x14\
 \x01p\x01\x01j\0\x01s\x01@\x01\x0aparameters\x16\0\x17\x04\0\x09configure\x01\x18\
 \x01j\x01\x07\x01s\x01@\0\0\x19\x04\0\x07require\x01\x1a\x01p\x15\x01j\x01\x1b\x01\
