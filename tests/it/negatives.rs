@@ -182,6 +182,42 @@ fn candidates_of_a_file_are_drawn_and_mistakes_are_named() {
     let keys = [&keys[..], &["checkpoint_path=third"]].concat();
     let refused = place.run(with(&QUIET, &keys));
     refused.fails(6, &["hard_candidates", "\"nobody\"", "thing"]);
+    // The advice has the folder that the run could read.
+    place.write("lists/hard.tsv", "likes\trhs\tu3\theavy\n");
+    let refused = place.run(with(&QUIET, &keys));
+    let said = refused
+        .fails(6, &["line 1: \"heavy\" is not a weight"])
+        .stderr;
+    let mut quoted = said.split('`');
+    let advice = quoted.find(|text| text.starts_with("pbg-host plugin replay"));
+    let advice: Vec<&str> = advice.unwrap().split(' ').skip(1).collect();
+    place.run(&advice).fails(6, &["\"heavy\" is not a weight"]);
+    place.write("lists/hard.tsv", "likes\trhs\tu3\n");
+    let again = place.run(&advice).succeeds().stdout;
+    assert!(again.contains("returns a distribution"), "{again}");
+    // A relation that is spelt wrongly has no effect, and is named once the first pass has ended.
+    place.write("lists/hard.tsv", "likes\trhs\tu3\nlikez\trhs\tu4\n");
+    let said = place.run(with(&QUIET, &keys)).succeeds().stderr;
+    assert!(
+        said.contains("\"likez\", but no relation of that name"),
+        "{said}"
+    );
+    // A checked plugin reads what it is given.
+    let check = ["plugin", "check", "hard_candidates"];
+    let refused = place.run(check).fails(6, &["breaks 1 promise"]).stdout;
+    assert!(refused.contains("`--read FOLDER`"), "{refused}");
+    let check = [&check[..], &["--read", "lists"]].concat();
+    place.run(check).succeeds();
+    let bench = [
+        "plugin",
+        "bench",
+        "hard_candidates",
+        "--read",
+        "lists",
+        "--seconds",
+        "0.01",
+    ];
+    place.run(bench).succeeds();
 }
 
 /// An answer depends on the position alone, so a run that is stopped draws what an uninterrupted one draws.

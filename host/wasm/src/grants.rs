@@ -2,7 +2,7 @@
 //! that leads out of them.
 
 use std::io::{self, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt as _};
@@ -27,7 +27,13 @@ pub struct FolderGrant {
 
 /// Open folders of one plugin.
 #[derive(Debug, Default)]
-pub(crate) struct GrantedFolders(Vec<Dir>);
+pub(crate) struct GrantedFolders(Vec<GrantedFolder>);
+
+#[derive(Debug)]
+struct GrantedFolder {
+    path: PathBuf,
+    folder: Dir,
+}
 
 /// An entry of a folder.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,13 +52,21 @@ impl GrantedFolders {
             .filter(|grant| grant.plugin == plugin)
             .flat_map(|grant| &grant.read);
         let open = |path: &PathBuf| {
-            Dir::open_ambient_dir(path, ambient_authority()).map_err(|error| LoadError::Grant {
+            let opened = Dir::open_ambient_dir(path, ambient_authority());
+            let folder = opened.map_err(|error| LoadError::Grant {
                 label: plugin.to_owned(),
                 path: path.clone(),
                 reason: error.to_string(),
-            })
+            })?;
+            let path = path.clone();
+            Ok(GrantedFolder { path, folder })
         };
         paths.map(open).collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns the paths of the folders.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.0.iter().map(|granted| granted.path.as_path())
     }
 
     /// Reads a file of at most `limit` bytes.
@@ -70,11 +84,11 @@ impl GrantedFolders {
         let shown = escaped(path, PATH_BYTES);
         if self.0.is_empty() {
             return Err(format!(
-                "{shown}: no folder is granted to this plugin; grant one with \
-                 [[plugins.grants]] in the configuration"
+                "{shown}: no folder is granted to this plugin; grant one with [[plugins.grants]] in the configuration, \
+                 or with `--read FOLDER` of `plugin check`, `bench` and `replay`"
             ));
         }
-        for folder in &self.0 {
+        for GrantedFolder { folder, .. } in &self.0 {
             match answer(folder) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => return other.map_err(|error| format!("{shown}: {error}")),

@@ -1,6 +1,6 @@
 //! Common parts of all slots: program, identity, parameters, and errors of calls.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use pbg_core::strategy::{FaultCause, RunLength, StrategyError, StrategyId};
@@ -210,6 +210,7 @@ impl<E: SlotExports> SlotPlugin<E> {
     pub(crate) fn recorder(&self) -> ReplayRecorder {
         ReplayRecorder {
             folder: self.program.faults.clone(),
+            granted: self.program.folders.paths().map(Path::to_owned).collect(),
             context: CallContext {
                 kind: self.program.kind,
                 source: self.program.source.clone(),
@@ -265,6 +266,8 @@ fn lower(parameters: &[(String, ParameterValue)]) -> Vec<types::ParameterValue<'
 /// Writes replays of failed calls.
 pub(crate) struct ReplayRecorder {
     folder: Option<PathBuf>,
+    /// Folders that the plugin may read.
+    granted: Vec<PathBuf>,
     context: CallContext,
 }
 
@@ -286,10 +289,15 @@ impl ReplayRecorder {
         };
         let replay = CallReplay::new(&error, self.context.clone(), call);
         let note = match replay.write(folder) {
-            Ok(path) => format!(
-                "`pbg-host plugin replay {}` repeats this call",
-                path.display()
-            ),
+            Ok(path) => {
+                let folders = self.granted.iter();
+                let folders = folders.map(|folder| format!(" --read {}", folder.display()));
+                format!(
+                    "`pbg-host plugin replay {}{}` repeats this call",
+                    path.display(),
+                    folders.collect::<String>()
+                )
+            }
             Err(why) => format!("its arguments could not be saved: {why}"),
         };
         error.reason = format!("{}\n  {note}", error.reason).into();

@@ -243,7 +243,7 @@ export function counted(edges: 'side' | 'relation', power?: number): CandidateWe
 export function listed(names: string[], weights?: number[]): CandidateWeights;
 /** No entity: this fraction of the draws is left out, so each edge has so many fewer negatives on this side. */
 export const nothing: CandidateWeights;
-/** Returns the mixture that draws `fraction` of the negatives by `weights` and the others uniformly. */
+/** Returns the mixture that draws `fraction` of the negatives, from 0 to 1, by `weights` and the others uniformly. */
 export function mixed(fraction: number, weights: CandidateWeights): NegativePart[];
 
 /** Decides from which entities negatives are drawn. It returns a distribution; the host draws from it. */

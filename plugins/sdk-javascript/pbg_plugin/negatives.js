@@ -21,8 +21,11 @@ export function listed(names, weights = []) {
 /** No entity: this fraction of the draws is left out, so each edge has so many fewer negatives on this side. */
 export const nothing = { tag: 'nothing' };
 
-/** Returns the mixture that draws `fraction` of the negatives by `weights` and the others uniformly. */
+/** Returns the mixture that draws `fraction` of the negatives, from 0 to 1, by `weights` and the others uniformly. */
 export function mixed(fraction, weights) {
+  if (!(fraction >= 0 && fraction <= 1)) {
+    throw new RangeError(`the fraction of a mixture is ${fraction}, not from 0 to 1`);
+  }
   const parts = [{ fraction, weights }, { fraction: 1 - fraction, weights: uniform }];
   return parts.filter((part) => part.fraction > 0);
 }

@@ -70,7 +70,9 @@ class Candidates:
 
 
 def mixed(fraction: float, weights: Union[Counted, Listed]) -> List[Part]:
-    """Returns the mixture that draws `fraction` of the negatives by `weights` and the others uniformly."""
+    """Returns the mixture that draws `fraction` of the negatives, from 0 to 1, by `weights` and the others uniformly."""
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"the fraction of a mixture is {fraction}, not from 0 to 1")
     parts = [Part(fraction, weights), Part(1.0 - fraction, Uniform())]
     return [part for part in parts if part.fraction > 0]
 

@@ -250,6 +250,9 @@ impl DistributionPart {
 
     /// Returns the mixture that draws `fraction` of the negatives, from 0 to 1, by `weights` and the others uniformly.
     ///
+    /// # Panics
+    /// If `fraction` is not from 0 to 1.
+    ///
     /// ```
     /// # use pbg_plugin_sdk::{CandidateWeights, DistributionPart};
     /// assert_eq!(DistributionPart::mixed(1.0, CandidateWeights::of_side(1.0)).len(), 1);
@@ -257,6 +260,10 @@ impl DistributionPart {
     /// ```
     #[must_use]
     pub fn mixed(fraction: f64, weights: CandidateWeights) -> Vec<Self> {
+        assert!(
+            (0.0..=1.0).contains(&fraction),
+            "the fraction of a mixture is {fraction}, not from 0 to 1"
+        );
         let parts = [
             Self::new(fraction, weights),
             Self::new(1.0 - fraction, CandidateWeights::Uniform),

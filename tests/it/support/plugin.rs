@@ -97,7 +97,7 @@ pub(crate) fn negatives(body: &str) -> Vec<u8> {
             (func (export "pbg:plugin/negative-distribution@0.1.0#require") (result i32)
                 (i32.store (i32.const 128) (i32.const 0)) (i32.store (i32.const 132) (i32.const 1)) (i32.const 128))
             (func (export "pbg:plugin/negative-distribution@0.1.0#distribution")
-                (param i32 i32 i32 i32 i32 i32 i32 i32 i64 i32 i32 i32 i32) (result i32) {body}))"#
+                (param i32 i32 i32 i32 i32 i32 i32 i32 i64 i32 i64 i64 i32 i32 i32) (result i32) {body}))"#
         ),
     )
 }

@@ -56,7 +56,10 @@ impl CallReplay {
                 sampler.begin_run(self.run);
                 Ok(sampler
                     .distribution(candidates)
-                    .map(|parts| format!("a mixture of {} parts", parts.len())))
+                    .map(|parts| match parts.len() {
+                        1 => "a distribution of one part".to_owned(),
+                        count => format!("a mixture of {count} parts"),
+                    }))
             }
             RecordedCall::Select { chunk } => {
                 let selector = plugin.into_selector(&self.parameters)?;

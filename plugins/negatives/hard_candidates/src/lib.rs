@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pbg_plugin_sdk::{
     CandidateWeights, DistributionPart, Metadata, NegativeCandidates, NegativeSampler, Parameter,
-    Parameters, RequiredData, Result, Side, export_negatives, files,
+    Parameters, RequiredData, Result, Side, export_negatives, files, log,
 };
 
 /// The sampler with its parameters.
@@ -34,6 +34,17 @@ pub struct HardCandidates {
     /// Lists of the file, by relation and side; `None` before it was read.
     #[serde(skip)]
     lists: Option<BTreeMap<(String, Side), Candidates>>,
+    /// Relations that the host has asked about in the pass of the first question.
+    #[serde(skip)]
+    asked: AskedRelations,
+}
+
+/// Relations of a pass, and whether those of the file were compared with them.
+#[derive(Clone, Debug, Default)]
+struct AskedRelations {
+    names: BTreeSet<String>,
+    pass: Option<(u32, u32, u32)>,
+    is_compared: bool,
 }
 
 /// Candidates of a relation and side.
@@ -82,6 +93,7 @@ impl NegativeSampler for HardCandidates {
             Some(lists) => lists,
             None => self.lists.insert(read(&self.path)?),
         };
+        self.asked.add(candidates, lists);
         let key = (candidates.relation_name.clone(), candidates.side);
         Ok(match lists.get(&key) {
             None => vec![DistributionPart::new(1.0, CandidateWeights::Uniform)],
@@ -93,6 +105,33 @@ impl NegativeSampler for HardCandidates {
                 DistributionPart::mixed(self.fraction, listed)
             }
         })
+    }
+}
+
+impl AskedRelations {
+    /// Adds the relation of `candidates`. With the first one of the next pass all relations are known, and those of `lists`
+    /// that are not among them are named: a name that is spelt wrongly has no other effect.
+    fn add(
+        &mut self,
+        candidates: &NegativeCandidates,
+        lists: &BTreeMap<(String, Side), Candidates>,
+    ) {
+        let pass = (candidates.epoch, candidates.edge_set, candidates.edge_chunk);
+        if *self.pass.get_or_insert(pass) == pass {
+            self.names.insert(candidates.relation_name.clone());
+        } else if !self.is_compared {
+            self.is_compared = true;
+            let unknown = lists.keys().map(|(name, _)| name);
+            let unknown: BTreeSet<&String> =
+                unknown.filter(|name| !self.names.contains(*name)).collect();
+            if let Some(first) = unknown.first() {
+                log::warn(format!(
+                    "the file lists candidates of {first:?}, but no relation of that name was trained in the first pass \
+                     (such names in the file: {}); their lines have no effect",
+                    unknown.len()
+                ));
+            }
+        }
     }
 }
 
@@ -150,7 +189,7 @@ mod tests {
         let mut sampler = HardCandidates {
             path: "hard.tsv".to_owned(),
             fraction: 0.25,
-            lists: None,
+            ..HardCandidates::default()
         };
         sampler.distribution(&NegativeCandidates {
             relation_name: relation.to_owned(),
@@ -172,6 +211,37 @@ mod tests {
         assert_eq!(
             other,
             [DistributionPart::new(1.0, CandidateWeights::Uniform)]
+        );
+    }
+
+    /// A relation that is spelt wrongly is named with the first question of the second pass, once.
+    #[test]
+    fn relations_that_were_never_asked_about_are_named() {
+        files::provide(
+            "hard.tsv",
+            "likes\trhs\tTom\n_likes\trhs\tTim\n_likes\tlhs\tAnn\n",
+        );
+        let mut sampler = HardCandidates {
+            path: "hard.tsv".to_owned(),
+            fraction: 0.25,
+            ..HardCandidates::default()
+        };
+        let mut warnings = Vec::new();
+        for epoch in [0, 0, 1, 1, 2] {
+            let candidates = NegativeCandidates {
+                epoch,
+                ..NegativeCandidates::example()
+            };
+            sampler.distribution(&candidates).unwrap();
+            warnings.push(log::take());
+        }
+        let told: Vec<usize> = warnings.iter().map(Vec::len).collect();
+        assert_eq!(told, [0, 0, 1, 0, 0]);
+        let (level, text) = &warnings[2][0];
+        assert_eq!(*level, log::Level::Warn);
+        assert!(
+            text.contains("\"_likes\"") && text.contains("(such names in the file: 1)"),
+            "{text}"
         );
     }
 

@@ -1,6 +1,7 @@
 //! `pbg-host plugin bench`.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pbg_contract::{
@@ -19,7 +20,7 @@ use crate::limits::LimitArgs;
 use crate::plugins;
 use crate::terminal::{self, Terminal};
 
-use super::loading::{self, open, sandbox};
+use super::loading::{self, open, open_with_folders, sandbox};
 
 /// Measure the time of loading and calling a plugin, in absolute terms and as a fraction of training time.
 #[derive(Debug, clap::Args)]
@@ -34,6 +35,9 @@ pub(crate) struct Args {
     /// Set a parameter of the plugin; can be repeated [default: the plugin's defaults].
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = loading::parameter)]
     parameters: Vec<(String, Value)>,
+    /// Folder that the plugin may read; can be repeated.
+    #[arg(long = "read", value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
     /// Speed of training without the plugin, as `pbg-host train` prints it.
     #[arg(long, value_name = "RATE", default_value_t = 500_000.0, value_parser = rate)]
     edges_per_second: f64,
@@ -113,7 +117,7 @@ const LOADS: usize = 10;
 pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let limits = args.limits.limits()?;
     let cached = sandbox(limits.clone(), terminal)?;
-    let (plugin, _) = open(&cached, &args.plugin)?;
+    let (plugin, _) = open_with_folders(&cached, &args.plugin, &args.folders)?;
     let loading = loading(&cached, limits, &args.plugin, terminal)?;
     let parameters = Value::Object(args.parameters.iter().cloned().collect());
     let Calls {

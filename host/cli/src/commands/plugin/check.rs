@@ -1,6 +1,7 @@
 //! `pbg-host plugin check`.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use pbg_contract::{
@@ -20,7 +21,7 @@ use crate::limits::LimitArgs;
 use crate::terminal::{self, Terminal};
 
 use super::influence::without_influence;
-use super::loading::{self, open, sandbox};
+use super::loading::{self, open_with_folders, sandbox};
 use crate::comparator_price::ComparatorPrice;
 
 /// Check on many inputs that a plugin keeps the promises that the host requires.
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// Set a parameter of the plugin; can be repeated [default: the plugin's defaults].
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = loading::parameter)]
     parameters: Vec<(String, Value)>,
+    /// Folder that the plugin may read; can be repeated.
+    #[arg(long = "read", value_name = "FOLDER")]
+    folders: Vec<PathBuf>,
     /// Limits of the plugin.
     #[command(flatten)]
     limits: LimitArgs,
@@ -62,7 +66,7 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     let begin = pbg_clock::now();
     let limits = args.limits.limits()?;
     let sandbox = sandbox(limits.clone(), terminal)?;
-    let (plugin, source) = open(&sandbox, &args.plugin)?;
+    let (plugin, source) = open_with_folders(&sandbox, &args.plugin, &args.folders)?;
     let load = begin.elapsed();
     let parameters = Value::Object(args.parameters.iter().cloned().collect());
     // Invalid parameters are an error of the user, not a broken promise.

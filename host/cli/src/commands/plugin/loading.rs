@@ -1,11 +1,13 @@
 //! Loading of the plugins that the commands name.
 
+use std::path::PathBuf;
+
 use pbg_contract::TracedLossInfo;
 use pbg_core::strategy::Loss;
 use pbg_formula::comparator::ComparatorHandle;
 use pbg_formula::operator::FormulaHandle;
 use pbg_session::FrontEnd as _;
-use pbg_wasm::{Limits, LoadedLoss, LoadedPlugin, Sandbox};
+use pbg_wasm::{FolderGrant, Limits, LoadedLoss, LoadedPlugin, Sandbox};
 use serde_json::Value;
 
 use crate::failure::Result;
@@ -22,6 +24,24 @@ pub(super) fn open(sandbox: &Sandbox, name: &str) -> Result<(LoadedPlugin, Strin
     let source = search_path().resolve(name)?;
     let label = source.label();
     Ok((sandbox.open(source)?, label))
+}
+
+/// Opens the plugin as [`open`] does, and lets it read `folders`.
+pub(super) fn open_with_folders(
+    sandbox: &Sandbox,
+    name: &str,
+    folders: &[PathBuf],
+) -> Result<(LoadedPlugin, String)> {
+    let (plugin, label) = open(sandbox, name)?;
+    if folders.is_empty() {
+        return Ok((plugin, label));
+    }
+    // Folders are granted by the name that the plugin gives itself.
+    let grant = FolderGrant {
+        plugin: plugin.id().name,
+        read: folders.to_vec(),
+    };
+    open(&sandbox.clone().with_grants(vec![grant]), name)
 }
 
 /// Instantiates the plugin as a loss; returns it with the properties of its formula.
