@@ -1,15 +1,14 @@
 //! Sorting of spilled edges into an edge file with one or more batches per bucket.
 //!
-//! The edges of each chunk of the spill are counted by bucket. Then each chunk is sorted by bucket in memory, and its
-//! runs are written to the positions that the counts determine. The result does not depend on which thread processes
-//! which chunk.
+//! Each chunk of the spill is sorted by bucket in memory and written back as one run per bucket. Then the runs of each
+//! bucket are read in the order of the chunks. The result does not depend on which thread processes which chunk.
 
 use std::fs::{File, OpenOptions};
 use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use pbg_core::graph::{Bucket, EdgeColumns};
 
@@ -34,8 +33,6 @@ pub(super) fn run(
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(EdgeSetInfo, FileSummary), ImportError> {
     let sorter = Sorter::new(job, spill, places, relations)?;
-    let counts = sorter.count(job.threads)?;
-    let starts = sorter.starts(&counts);
     let path = job.folder.join(format!("edges_{}.sorted", spill.set));
     let file = OpenOptions::new()
         .read(true)
@@ -43,12 +40,14 @@ pub(super) fn run(
         .create_new(true)
         .open(&path);
     let file = file.map_err(|e| FileError::new("create", &path, e))?;
-    sorter.scatter(job.threads, &counts, &starts, &file, &path)?;
-    let totals: Vec<u64> = (0..sorter.buckets())
-        .map(|bucket| counts.iter().map(|chunk| u64::from(chunk[bucket])).sum())
-        .collect();
+    let sorted = SortedChunks {
+        counts: sorter.sort(job.threads, &file, &path)?,
+        sorter: &sorter,
+        file: &file,
+        path: &path,
+    };
     let target = job.folder.join(format!("edges_{}.arrow", spill.set));
-    let written = write(&sorter, &totals, &file, &path, &target, progress);
+    let written = write(&sorted, &target, progress);
     drop(file);
     files::remove(&path)?;
     written
@@ -63,12 +62,10 @@ struct Sorter<'a> {
     chunk_rows: u64,
 }
 
-/// Edge with final ids and its bucket.
+/// Final ids of an edge (left entity, relation, right entity) and its bucket.
 struct Placed {
     bucket: usize,
-    lhs: u32,
-    rel: u32,
-    rhs: u32,
+    edge: [u32; 3],
 }
 
 impl<'a> Sorter<'a> {
@@ -127,87 +124,57 @@ impl<'a> Sorter<'a> {
         let is_dropped = rel == super::relations::DROPPED || lhs == DROPPED || rhs == DROPPED;
         (!is_dropped).then(|| Placed {
             bucket: lhs_part as usize * self.grid.1 as usize + rhs_part as usize,
-            lhs,
-            rel,
-            rhs,
+            edge: [lhs, rel, rhs],
         })
     }
 
-    /// Counts edges per chunk and bucket.
-    fn count(&self, threads: usize) -> Result<Vec<Vec<u32>>, ImportError> {
-        let counts = (0..self.chunks()).map(|_| Mutex::new(vec![0; self.buckets()]));
-        let counts: Vec<_> = counts.collect();
-        self.for_each_chunk(threads, |chunk, records| {
-            let mut counts = counts[chunk].lock().unwrap_or_else(PoisonError::into_inner);
-            for record in records.chunks_exact(self.spill.record()) {
-                if let Some(placed) = self.place(record) {
-                    counts[placed.bucket] += 1;
+    /// Sorts the chunks by bucket, and writes each to the rows of `file` that it has in the spill. Returns the number of edges
+    /// per chunk and bucket.
+    fn sort(&self, threads: usize, file: &File, path: &Path) -> Result<Vec<Vec<u32>>, ImportError> {
+        let counts: Vec<_> = (0..self.chunks()).map(|_| OnceLock::new()).collect();
+        let size = self.spill.record();
+        self.for_each_chunk(threads, |chunk, records, buckets| {
+            let mut of_chunk = vec![0_u32; self.buckets()];
+            buckets.clear();
+            for record in records.chunks_exact_mut(size) {
+                let placed = self.place(record);
+                if let Some(Placed { bucket, edge }) = &placed {
+                    for (field, id) in record.chunks_exact_mut(4).zip(edge) {
+                        field.copy_from_slice(&id.to_le_bytes());
+                    }
+                    of_chunk[*bucket] += 1;
+                }
+                buckets.push(placed.map_or(DROPPED, |placed| placed.bucket as u32));
+            }
+            let mut next: Vec<_> = sums_before(of_chunk.iter().map(|&n| n as usize)).collect();
+            let total: usize = of_chunk.iter().map(|&n| n as usize).sum();
+            let mut sorted = vec![0; total * size];
+            for (record, &bucket) in records.chunks_exact(size).zip(&*buckets) {
+                if bucket != DROPPED {
+                    let at = next[bucket as usize] * size;
+                    next[bucket as usize] += 1;
+                    sorted[at..at + size].copy_from_slice(record);
                 }
             }
+            let (first, _) = self.rows_of(chunk);
+            files::write_all_at(file, path, &sorted, first * size as u64)?;
+            // Each chunk is sorted once.
+            let _first = counts[chunk].set(of_chunk);
             Ok(())
         })?;
-        let counts = counts.into_iter().map(Mutex::into_inner);
-        let counts = counts.map(|counts| counts.unwrap_or_else(PoisonError::into_inner));
-        Ok(counts.collect())
+        let counts = counts.into_iter().map(|counts| counts.into_inner());
+        Ok(counts.map(Option::unwrap_or_default).collect())
     }
 
-    /// Computes the first row of every bucket in the sorted file, by chunk.
-    fn starts(&self, counts: &[Vec<u32>]) -> Vec<Vec<u64>> {
-        let mut starts = vec![vec![0; self.buckets()]; counts.len()];
-        let mut row = 0;
-        for bucket in 0..self.buckets() {
-            for (start, count) in starts.iter_mut().zip(counts) {
-                start[bucket] = row;
-                row += u64::from(count[bucket]);
-            }
-        }
-        starts
-    }
-
-    fn scatter(
-        &self,
-        threads: usize,
-        counts: &[Vec<u32>],
-        starts: &[Vec<u64>],
-        file: &File,
-        path: &Path,
-    ) -> Result<(), ImportError> {
-        let size = self.spill.record();
-        self.for_each_chunk(threads, |chunk, records| {
-            let counts = &counts[chunk];
-            let total: usize = counts.iter().map(|&n| n as usize).sum();
-            let mut sorted = vec![0; total * size];
-            let mut next: Vec<_> = sums_before(counts.iter().map(|&n| n as usize)).collect();
-            for record in records.chunks_exact(size) {
-                if let Some(placed) = self.place(record) {
-                    let at = next[placed.bucket] * size;
-                    next[placed.bucket] += 1;
-                    let to = &mut sorted[at..at + size];
-                    to[..4].copy_from_slice(&placed.lhs.to_le_bytes());
-                    to[4..8].copy_from_slice(&placed.rel.to_le_bytes());
-                    to[8..12].copy_from_slice(&placed.rhs.to_le_bytes());
-                    to[12..].copy_from_slice(&record[12..]);
-                }
-            }
-            let mut from = 0;
-            for (&count, &start) in counts.iter().zip(&starts[chunk]) {
-                let run = &sorted[from..from + count as usize * size];
-                from += run.len();
-                files::write_all_at(file, path, run, start * size as u64)?;
-            }
-            Ok(())
-        })
-    }
-
-    /// Reads the chunks of the spill on several threads and calls `with` for each.
+    /// Reads the chunks of the spill on several threads and calls `with` for each, with a list that the thread reuses.
     fn for_each_chunk(
         &self,
         threads: usize,
-        with: impl Fn(usize, &[u8]) -> Result<(), ImportError> + Sync,
+        with: impl Fn(usize, &mut [u8], &mut Vec<u32>) -> Result<(), ImportError> + Sync,
     ) -> Result<(), ImportError> {
         let next = AtomicUsize::new(0);
         let run = || {
-            let mut records = Vec::new();
+            let (mut records, mut buckets) = (Vec::new(), Vec::new());
             loop {
                 let chunk = next.fetch_add(1, Ordering::Relaxed);
                 if chunk >= self.chunks() {
@@ -216,7 +183,7 @@ impl<'a> Sorter<'a> {
                 let (first, rows) = self.rows_of(chunk);
                 records.resize(rows * self.spill.record(), 0);
                 let read = self.spill.read(first, &mut records).map_err(Into::into);
-                let result = read.and_then(|()| with(chunk, &records));
+                let result = read.and_then(|()| with(chunk, &mut records, &mut buckets));
                 if result.is_err() {
                     next.store(self.chunks(), Ordering::Relaxed);
                     return result;
@@ -232,38 +199,76 @@ impl<'a> Sorter<'a> {
     }
 }
 
+/// File of the chunks, each sorted by bucket.
+struct SortedChunks<'a> {
+    sorter: &'a Sorter<'a>,
+    /// Number of edges per chunk and bucket.
+    counts: Vec<Vec<u32>>,
+    file: &'a File,
+    path: &'a Path,
+}
+
+impl SortedChunks<'_> {
+    /// Returns the runs of a bucket, which follow each other: the first row of each in the file, and its number of edges.
+    /// `next` has the first row of each chunk's next run.
+    fn runs<'s>(
+        &'s self,
+        bucket: usize,
+        next: &'s mut [u64],
+    ) -> impl Iterator<Item = (u64, u64)> + 's {
+        self.counts.iter().zip(next).map(move |(counts, next)| {
+            let (first, edges) = (*next, u64::from(counts[bucket]));
+            *next += edges;
+            (first, edges)
+        })
+    }
+}
+
 /// Writes the sorted records as record batches.
 fn write(
-    sorter: &Sorter<'_>,
-    totals: &[u64],
-    sorted: &File,
-    path: &Path,
+    sorted: &SortedChunks<'_>,
     target: &Path,
     progress: &mut dyn FnMut(ImportProgress) -> ControlFlow<()>,
 ) -> Result<(EdgeSetInfo, FileSummary), ImportError> {
+    let sorter = sorted.sorter;
     let spill = sorter.spill;
     let size = spill.record();
-    let total_edges = totals.iter().sum();
+    let of_chunk = |counts: &Vec<u32>| counts.iter().map(|&n| u64::from(n)).sum::<u64>();
+    let total_edges = sorted.counts.iter().map(of_chunk).sum();
     let mut file = EdgeFile::create(target, spill.has_weight, sorter.grid)?;
-    let mut records = Vec::new();
-    let mut row = 0;
-    for (index, &total) in totals.iter().enumerate() {
+    let mut next: Vec<u64> = (0..sorter.chunks())
+        .map(|chunk| sorter.rows_of(chunk).0)
+        .collect();
+    let (mut records, mut written) = (Vec::new(), 0);
+    for index in 0..sorter.buckets() {
         let width = sorter.grid.1 as usize;
         let bucket = Bucket::new((index / width) as u32, (index % width) as u32);
-        let mut left = total;
-        while left > 0 {
-            let rows = left.min(BATCH_ROWS as u64);
-            records.resize(rows as usize * size, 0);
-            files::read_exact_at(sorted, path, &mut records, row * size as u64)?;
-            file.write(bucket, columns(&records, size))?;
-            row += rows;
-            left -= rows;
+        let mut flush = |records: &mut Vec<u8>| {
+            file.write(bucket, columns(records, size))?;
+            written += (records.len() / size) as u64;
+            records.clear();
             let event = ImportProgress::Writing {
                 set: spill.set.clone(),
-                edges: row,
+                edges: written,
                 total_edges,
             };
-            report_progress(progress, event)?;
+            report_progress(progress, event)
+        };
+        for (mut first, mut edges) in sorted.runs(index, &mut next) {
+            while edges > 0 {
+                let filled = records.len();
+                let rows = edges.min((BATCH_ROWS - filled / size) as u64);
+                records.resize(filled + rows as usize * size, 0);
+                let (file, path) = (sorted.file, sorted.path);
+                files::read_exact_at(file, path, &mut records[filled..], first * size as u64)?;
+                (first, edges) = (first + rows, edges - rows);
+                if records.len() == BATCH_ROWS * size {
+                    flush(&mut records)?;
+                }
+            }
+        }
+        if !records.is_empty() {
+            flush(&mut records)?;
         }
     }
     Ok(file.finish()?)

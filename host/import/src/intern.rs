@@ -5,10 +5,9 @@ use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
 
 use super::ImportError;
+use super::name_index::NameIndex;
 
 const SHARD_BITS: u32 = 6;
 /// Number of shards: enough that a few workers rarely wait for each other.
@@ -26,19 +25,12 @@ pub(super) struct Interner {
 /// Names of one shard, numbered in the order in which they are added.
 #[derive(Default)]
 pub(super) struct Shard {
-    index: HashTable<Slot>,
+    index: NameIndex,
     bytes: Vec<u8>,
     /// End of each name in `bytes`.
     ends: Vec<u32>,
     /// Number of occurrences of each name.
     counts: Vec<u32>,
-}
-
-/// Entry of the hash table. It includes the hash, so that most names can be distinguished, and the table can grow,
-/// without reading the bytes of names.
-struct Slot {
-    hash: u32,
-    local: u32,
 }
 
 impl Interner {
@@ -148,27 +140,21 @@ impl Shard {
             counts,
         } = self;
         let short = hash as u32;
-        let entry = index.entry(
-            spread(short),
-            |slot| slot.hash == short && &bytes[bounds(ends, slot.local)] == name,
-            |slot| spread(slot.hash),
-        );
-        match entry {
-            Entry::Occupied(found) => Ok(found.get().local),
-            Entry::Vacant(vacant) => {
-                let local = ends.len() as u32;
-                let end = u32::try_from(bytes.len() + name.len());
-                let (Ok(end), true) = (end, local < u32::MAX >> SHARD_BITS) else {
-                    let what = "there are more entity names than can be numbered".to_owned();
-                    return Err(ImportError::TooMany(what));
-                };
-                vacant.insert(Slot { hash: short, local });
-                bytes.extend_from_slice(name);
-                ends.push(end);
-                counts.push(0);
-                Ok(local)
-            }
+        let is_it = |local| &bytes[bounds(ends, local)] == name;
+        if let Some(local) = index.find(short, is_it) {
+            return Ok(local);
         }
+        let local = ends.len() as u32;
+        let end = u32::try_from(bytes.len() + name.len());
+        let (Ok(end), true) = (end, local < u32::MAX >> SHARD_BITS) else {
+            let what = "there are more entity names than can be numbered".to_owned();
+            return Err(ImportError::TooMany(what));
+        };
+        index.insert(short, local);
+        bytes.extend_from_slice(name);
+        ends.push(end);
+        counts.push(0);
+        Ok(local)
     }
 
     /// Determines the numbers of at most [`GROUP`] names with their hashes, and counts an occurrence of each.
@@ -179,8 +165,13 @@ impl Shard {
     ) -> Result<(), ImportError> {
         // The steps are separate loops so that the cache misses of several names overlap.
         let (mut found, mut ranges) = ([None; GROUP], [(0, 0); GROUP]);
-        for (found, (_, hash)) in found.iter_mut().zip(names.clone()) {
-            *found = self.candidate(hash);
+        let mut homes = [0; GROUP];
+        for (home, (_, hash)) in homes.iter_mut().zip(names.clone()) {
+            *home = self.index.home(hash as u32);
+        }
+        for ((found, home), (_, hash)) in found.iter_mut().zip(homes).zip(names.clone()) {
+            // With few exceptions, the only name with this hash.
+            *found = self.index.first(hash as u32, home);
         }
         for (range, found) in ranges.iter_mut().zip(found) {
             *range = found.map_or((0, 0), |local| self.range(local));
@@ -212,22 +203,13 @@ impl Shard {
     /// Returns the memory in bytes that the names take, and the number of names.
     pub(super) fn size(&self) -> (u64, u64) {
         let numbers = self.ends.capacity() + self.counts.capacity();
-        let bytes = self.index.allocation_size() + self.bytes.capacity() + 4 * numbers;
+        let bytes = self.index.bytes() + self.bytes.capacity() + 4 * numbers;
         (bytes as u64, self.ends.len() as u64)
     }
 
-    /// Returns a name with this hash: with few exceptions the only one.
-    fn candidate(&self, hash: u64) -> Option<u32> {
-        let short = hash as u32;
-        self.index
-            .find(spread(short), |slot| slot.hash == short)
-            .map(|slot| slot.local)
-    }
-
     fn find(&self, name: &[u8], hash: u64) -> Option<u32> {
-        let short = hash as u32;
-        let is_it = |slot: &Slot| slot.hash == short && self.name(slot.local) == name;
-        self.index.find(spread(short), is_it).map(|slot| slot.local)
+        self.index
+            .find(hash as u32, |local| self.name(local) == name)
     }
 
     fn range(&self, local: u32) -> (usize, usize) {
@@ -239,11 +221,6 @@ impl Shard {
     pub(super) fn name(&self, local: u32) -> &[u8] {
         &self.bytes[bounds(&self.ends, local)]
     }
-}
-
-/// Expands a name's 32-bit hash for the table, which needs both its upper and its lower bits well distributed.
-fn spread(short: u32) -> u64 {
-    u64::from(short).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn bounds(ends: &[u32], at: u32) -> Range<usize> {

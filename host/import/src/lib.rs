@@ -37,6 +37,7 @@ mod inputs;
 mod intern;
 mod job;
 mod memory;
+mod name_index;
 mod on_disk;
 mod opening;
 mod options;

@@ -16,8 +16,10 @@ const BYTES_PER_BLOCK: u64 = 4 * BLOCK_BYTES as u64;
 /// Bytes per entity while partitions are assigned, and bytes per entity of the result.
 const PLACING: u64 = 28;
 const PLACES: u64 = 8;
-/// Bytes per chunk and bucket while edges are sorted: a count and the first row.
-const PER_COUNT: u64 = 12;
+/// Bytes per chunk and bucket while edges are sorted: a count.
+const PER_COUNT: u64 = 4;
+/// Bytes per thread and bucket while edges are sorted: the place of the next edge.
+const PER_NEXT: u64 = 8;
 
 /// Memory budget of one import.
 #[derive(Clone, Copy, Debug)]
@@ -111,9 +113,12 @@ impl MemoryBudget {
             .limit
             .map_or(DEFAULT_BUFFERS, |limit| limit.saturating_sub(taken))
             / 2;
-        // A chunk is in memory twice: in read order and sorted.
-        let rows = (share / (2 * self.threads * record) as u64).clamp(1 << 12, 1 << 20);
-        let counts = edges.div_ceil(rows) * buckets as u64 * PER_COUNT;
+        // A chunk is in memory twice, in read order and sorted, with the bucket of each edge.
+        let row = 2 * record + size_of::<u32>();
+        let rows = (share / (self.threads * row) as u64).clamp(1 << 12, 1 << 20);
+        let chunks = edges.div_ceil(rows);
+        let sorted_at_once = chunks.min(self.threads as u64);
+        let counts = buckets as u64 * (chunks * PER_COUNT + sorted_at_once * PER_NEXT);
         // Without a limit, the memory that names may take is an estimate of what is free.
         let room = match self.limit {
             Some(_) => share,
