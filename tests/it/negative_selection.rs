@@ -34,6 +34,24 @@ fn config(dynamic: bool) -> String {
     }
 }
 
+/// The time of the pools, their scores and the calls is a stage of its own, which others do not have.
+#[test]
+fn the_time_of_selecting_is_in_the_profile() {
+    let place = Workplace::with_dataset(CONFIG);
+    let stages = |keys: &[&str]| -> Vec<String> {
+        let told = place.run(with(&["bench", "train", "--json"], keys));
+        let report: Value = serde_json::from_str(&told.succeeds().stdout).unwrap();
+        let stages = report["stages"].as_array().unwrap().iter();
+        stages
+            .map(|of| of[0].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let (without, with) = (stages(&[]), stages(SELECTORS[0]));
+    assert_eq!(without[0], "gather");
+    assert_eq!(with[0], "select");
+    assert_eq!(without, with[1..]);
+}
+
 /// A selection depends on the position and the model alone, so a run that is stopped selects what an uninterrupted one
 /// selects.
 #[test]

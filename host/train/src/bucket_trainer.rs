@@ -194,12 +194,17 @@ impl<'a, S: TableStore> BucketTrainer<'a, S> {
         })
     }
 
-    /// Returns the seconds of all workers in each stage of the step, with its name.
+    /// Returns the seconds of all workers in each stage of the step, with its name, and before them those of selecting
+    /// negatives, if a plugin does that.
     #[must_use]
     pub fn stages(&self) -> Vec<(String, f64)> {
-        let times = Stage::ALL.into_iter().zip(self.cluster_times());
-        times
-            .map(|(cluster, time)| (cluster.name().to_owned(), time.as_secs_f64()))
+        let selecting = self.selectors.iter().map(|of| ("select", of.time()));
+        let times = Stage::ALL
+            .map(Stage::name)
+            .into_iter()
+            .zip(self.cluster_times());
+        let all = selecting.chain(times);
+        all.map(|(name, time)| (name.to_owned(), time.as_secs_f64()))
             .collect()
     }
 

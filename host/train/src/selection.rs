@@ -8,6 +8,7 @@ mod scores;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
 
 use pbg_core::graph::{Bucket, Side};
 use pbg_core::lock::lock;
@@ -40,6 +41,8 @@ pub(crate) struct ChunkSelectors {
     recovers: bool,
     failed: AtomicBool,
     faults: Mutex<Vec<StrategyError>>,
+    /// Time in which workers have selected negatives.
+    time: Mutex<Duration>,
 }
 
 impl ChunkSelectors {
@@ -58,7 +61,13 @@ impl ChunkSelectors {
             recovers,
             failed: AtomicBool::new(false),
             faults: Mutex::default(),
+            time: Mutex::default(),
         }
+    }
+
+    /// Returns the time in which workers have selected negatives: pools, their scores, and the calls of the plugin.
+    pub(crate) fn time(&self) -> Duration {
+        *lock(&self.time)
     }
 
     /// Returns the failures since the last call.
@@ -217,6 +226,18 @@ impl ChunkSelector {
     /// # Errors
     /// When the plugin fails and has no fallback, or scores are not finite.
     pub(crate) fn select(
+        &mut self,
+        of: &ChunkSelectors,
+        at: &SelectionBatch<'_>,
+        draws: &mut NegativeDraws,
+    ) -> Result<(), RunError> {
+        let started = pbg_clock::now();
+        let selected = self.select_chunks(of, at, draws);
+        *lock(&of.time) += pbg_clock::elapsed(started);
+        selected
+    }
+
+    fn select_chunks(
         &mut self,
         of: &ChunkSelectors,
         at: &SelectionBatch<'_>,
