@@ -369,7 +369,7 @@ pub enum Event {
         /// Bytes written and read in fact by this process, in a run of a single trainer.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         disk: Option<DiskIo>,
-        /// Seconds of all workers together in each stage of the training step.
+        /// Seconds of all workers together in each stage of the training step, before them those of selecting negatives.
         #[serde(default)]
         stages: Vec<(String, f64)>,
         /// Version number of the checkpoint.
