@@ -20,7 +20,7 @@ pub fn models(folders: Vec<PathBuf>, last: Option<u32>) -> Result<Vec<PathBuf>> 
         (Some(last), [run]) => Ok(last_versions(run, last as usize)?),
         (Some(_), _) => usage("`last` counts versions of one run, so name only one run"),
         (None, [] | [_]) => usage(
-            "there is only one model: name several, or one run and with `last` the number of its versions",
+            "there is only one model: name several, or name one run and set `last` to the number of its versions to combine",
         ),
         (None, _) => Ok(folders),
     }
