@@ -151,11 +151,11 @@ impl ParameterBlock {
 impl BlockValues {
     /// Returns a row. `block` must be the block of these values.
     pub(super) fn row(&self, block: &ParameterBlock, row: usize) -> Vec<f32> {
-        let parts = block.parts_at();
-        parts
-            .flat_map(|(part, at)| &self.0[at + row * part.width..][..part.width])
-            .copied()
-            .collect()
+        let mut values = Vec::with_capacity(block.shape.width);
+        for (part, at) in block.parts_at() {
+            values.extend_from_slice(&self.0[at + row * part.width..][..part.width]);
+        }
+        values
     }
 
     /// Replaces a row.
@@ -170,8 +170,17 @@ impl BlockValues {
 
     /// Returns all rows, one after the other.
     pub(super) fn rows(&self, block: &ParameterBlock) -> Vec<f32> {
-        let rows = 0..block.shape.rows;
-        rows.flat_map(|row| self.row(block, row)).collect()
+        let mut rows = vec![0.0; self.0.len()];
+        let mut column = 0;
+        for (part, at) in block.parts_at() {
+            let of_part = self.0[at..].chunks_exact(part.width.max(1));
+            let whole = rows.chunks_exact_mut(block.shape.width.max(1));
+            for (row, values) in whole.zip(of_part) {
+                row[column..][..part.width].copy_from_slice(values);
+            }
+            column += part.width;
+        }
+        rows
     }
 }
 
