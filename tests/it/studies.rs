@@ -185,6 +185,56 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Formulas of plugins decide the results as well, although the runs have them from the configuration.
+#[test]
+fn a_study_names_every_plugin_that_decides_it() {
+    let place = Workplace::with_dataset(CONFIG);
+    let config = CONFIG
+        .replace("\"translation\"", "\"turns.wasm\"")
+        .replace("\"dot\"", "\"hyperbolic\"");
+    place.write(
+        "pbg.toml",
+        format!("{config}\n[lr_schedule]\ndecay = \"step_decay\"\n"),
+    );
+    fs::write(place.path("turns.wasm"), component("rotate")).unwrap();
+    let study = format!("{STUDY} --set num_epochs=1 --manifest m.json --keep-checkpoints");
+    place.run(study.split(' ')).succeeds();
+    let plugins = json(&place, "m.json")["plugins"].clone();
+    let plugins: Vec<[&str; 3]> = plugins
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|plugin| ["label", "name", "sha256"].map(|key| plugin[key].as_str().unwrap()))
+        .collect();
+    let sums = [
+        "random",
+        "softmax",
+        "uniform_negatives",
+        "step_decay",
+        "rotate",
+        "hyperbolic",
+    ]
+    .map(|name| hex(&Sha256::digest(component(name))));
+    assert_eq!(
+        plugins,
+        [
+            ["random", "random", &sums[0]],
+            ["loss", "softmax", &sums[1]],
+            ["negative sampler", "uniform_negatives", &sums[2]],
+            ["learning rate schedule", "step_decay", &sums[3]],
+            ["operator", "rotate", &sums[4]],
+            ["comparator", "hyperbolic", &sums[5]],
+        ]
+    );
+    // A checkpoint says it of its model, and so does a study of the checkpoint's configuration.
+    let checkpoint = "model-study/random/seed-7/checkpoint";
+    let report = place.run(["report", checkpoint]).succeeds().stdout;
+    for (what, sum) in [("operator", &sums[4]), ("comparator", &sums[5])] {
+        let shown = format!("({what}, {})", &sum[..12]);
+        assert!(report.contains(&shown), "{shown}:\n{report}");
+    }
+}
+
 /// Orders with random choices are shown with their range and the seeds.
 #[test]
 fn a_comparison_shows_the_spread_of_random_orders() {

@@ -10,6 +10,9 @@ use sha2::{Digest, Sha256};
 
 use crate::processor;
 
+/// The checksum of what cannot be read, or was not recorded.
+const UNKNOWN: &str = "unknown";
+
 /// Returns the provenance of results of this process with the given seeds, without plugins.
 pub(crate) fn of_command(seeds: Vec<u64>) -> Provenance {
     let arguments: Vec<String> = std::env::args_os()
@@ -35,7 +38,7 @@ pub(crate) fn program() -> BuildIdentity {
     BuildIdentity {
         name: "pbg-host".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        sha256: program_checksum().unwrap_or_else(|_| "unknown".to_owned()),
+        sha256: program_checksum().unwrap_or_else(|_| UNKNOWN.to_owned()),
     }
 }
 
@@ -59,10 +62,14 @@ pub(crate) fn plugin(label: &str, id: &StrategyId) -> NamedPlugin {
 
 /// Returns the identity of a plugin.
 pub(crate) fn identity(id: &StrategyId) -> BuildIdentity {
+    let sha256 = match id.sha256.as_str() {
+        "" => UNKNOWN,
+        sha256 => sha256,
+    };
     BuildIdentity {
         name: id.name.clone(),
         version: id.version.clone(),
-        sha256: id.sha256.clone(),
+        sha256: sha256.to_owned(),
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) type Parameters = BTreeMap<String, Json>;
 pub struct FormulaOrigin {
     /// Name and version of the plugin.
     pub plugin: Option<String>,
+    /// SHA-256 of the plugin's file, in hexadecimal.
+    pub sha256: Option<String>,
     /// Parameters of `[plugins.params]` with which it was built.
     pub params: Parameters,
 }
@@ -42,8 +44,23 @@ impl FormulaOrigin {
     pub fn of_plugin(plugin: &StrategyId, params: Parameters) -> Self {
         Self {
             plugin: Some(format!("{} {}", plugin.name, plugin.version)),
+            sha256: (!plugin.sha256.is_empty()).then(|| plugin.sha256.clone()),
             params,
         }
+    }
+
+    /// Returns the identity of the plugin, if the formula says that one has built it. The text may be anyone's, so
+    /// what is no checksum is not taken for one.
+    fn builder(self) -> Option<StrategyId> {
+        let plugin = self.plugin?;
+        let (name, version) = plugin.rsplit_once(' ').unwrap_or((&plugin, ""));
+        let is_checksum =
+            |text: &String| text.len() == 64 && text.chars().all(|c| c.is_ascii_hexdigit());
+        Some(StrategyId {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            sha256: self.sha256.filter(is_checksum).unwrap_or_default(),
+        })
     }
 
     fn of(text: &str) -> Self {
@@ -53,7 +70,7 @@ impl FormulaOrigin {
 
     /// Returns whether a plugin has built the formula. If not, it was written by hand, or by an earlier version.
     pub(super) fn is_known(&self) -> bool {
-        self.plugin.is_some() || !self.params.is_empty()
+        self.plugin.is_some() || self.sha256.is_some() || !self.params.is_empty()
     }
 
     /// Describes where the formula of the key `name` comes from.
@@ -66,6 +83,9 @@ impl FormulaOrigin {
     }
 }
 
+/// Fields of a formula's text that are its origin.
+const ORIGIN: [&str; 3] = ["plugin", "sha256", "params"];
+
 /// Returns a formula's text without its origin.
 fn without_origin(text: &str) -> Cow<'_, str> {
     if !FormulaOrigin::of(text).is_known() {
@@ -73,7 +93,7 @@ fn without_origin(text: &str) -> Cow<'_, str> {
     }
     match serde_json::from_str(text) {
         Ok(Json::Object(mut fields)) => {
-            fields.retain(|field, _| field != "plugin" && field != "params");
+            fields.retain(|field, _| !ORIGIN.contains(&field.as_str()));
             Cow::Owned(Json::Object(fields).to_string())
         }
         _ => Cow::Borrowed(text),
@@ -134,6 +154,23 @@ impl Config {
         self.formulas.retain(|name, _| used.contains(name));
     }
 
+    /// Returns what plugins have built, `operator` or `comparator`, with their identities: for each formula that
+    /// relations and the comparator use and that says which plugin has built it. The checksum of a plugin is empty if
+    /// the formula does not contain it, as one that an earlier version has stored.
+    #[must_use]
+    pub fn formula_builders(&self) -> Vec<(&'static str, StrategyId)> {
+        let operators = self.relations.iter().map(|relation| &relation.operator);
+        let operators: BTreeSet<&String> = operators
+            .filter(|name| Operator::built_in(name).is_none())
+            .collect();
+        let comparator = Some(&self.comparator);
+        let comparator = comparator.filter(|name| Comparator::built_in(name).is_none());
+        let operators = operators.into_iter().map(|name| ("operator", name));
+        let used = operators.chain(comparator.map(|name| ("comparator", name)));
+        used.filter_map(|(what, name)| Some((what, self.formula_origin(name)?.builder()?)))
+            .collect()
+    }
+
     /// Returns the names of the plugins whose formulas relations and the comparator use, as in the plugins' metadata,
     /// sorted.
     #[must_use]
@@ -168,15 +205,17 @@ pub fn formula_text(
     struct Stored<'a, F> {
         #[serde(skip_serializing_if = "Option::is_none")]
         plugin: &'a Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sha256: &'a Option<String>,
         #[serde(skip_serializing_if = "Parameters::is_empty")]
         params: &'a Parameters,
         #[serde(flatten)]
         formula: &'a F,
     }
-    let FormulaOrigin { plugin, params } = origin;
     let stored = Stored {
-        plugin,
-        params,
+        plugin: &origin.plugin,
+        sha256: &origin.sha256,
+        params: &origin.params,
         formula,
     };
     serde_json::to_string(&stored).map_err(|error| UnwritableFormula {
@@ -199,4 +238,65 @@ pub(super) fn canonical_formula(text: &str) -> String {
         }),
     };
     rewritten.unwrap_or_else(|_| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a configuration whose comparator is a formula with these fields in front.
+    fn config(origin: &str) -> Config {
+        let text = "dataset = 'data'\ncheckpoint_path = 'model'\ndimension = 8\n\
+                    [entities.a]\nnum_partitions = 1\n\
+                    [[relations]]\nname = 'r'\nlhs = 'a'\nrhs = 'a'\noperator = 'none'\n";
+        let formula = format!(
+            r#"{{{origin}"name": "far", "components": 1, "score": 3,
+            "nodes": [{{"component": 0}}, {{"component": 1}}, {{"binary": ["mul", 0, 1]}}, {{"sum": 2}}]}}"#
+        );
+        let mut config = Config::parse(text, "pbg.toml", &[]).unwrap();
+        config.comparator = "far".to_owned();
+        config.formulas.insert("far".to_owned(), formula);
+        config
+    }
+
+    #[test]
+    fn a_formula_says_which_plugin_has_built_it() {
+        let sum = "0123456789abcdef".repeat(4);
+        let plugin = |version: &str, sha256: &str| {
+            let (name, version) = ("far away".to_owned(), version.to_owned());
+            let sha256 = sha256.to_owned();
+            vec![(
+                "comparator",
+                StrategyId {
+                    name,
+                    version,
+                    sha256,
+                },
+            )]
+        };
+        let own = config("");
+        assert_eq!(own.formula_builders(), []);
+        for (origin, builders) in [
+            (
+                format!(r#""plugin": "far away 1.2.3", "sha256": "{sum}", "#),
+                plugin("1.2.3", &sum),
+            ),
+            // The text of an earlier version, and one that somebody has written.
+            (
+                r#""plugin": "far away 1.2.3", "#.to_owned(),
+                plugin("1.2.3", ""),
+            ),
+            (
+                r#""plugin": "far away 1.2.3", "sha256": "<b>", "#.to_owned(),
+                plugin("1.2.3", ""),
+            ),
+            (format!(r#""sha256": "{sum}", "#), Vec::new()),
+        ] {
+            let built = config(&origin);
+            assert_eq!(built.formula_builders(), builders, "{origin}");
+            // Where a formula comes from does not decide what it computes.
+            assert!(built.comparator().is_ok(), "{origin}");
+            assert_eq!(built.training_hash(), own.training_hash(), "{origin}");
+        }
+    }
 }

@@ -82,6 +82,10 @@ impl RunFacts {
     }
 
     fn configured(&mut self, config: &Config, loss: Option<&str>, front: &dyn FrontEnd) {
+        for (what, plugin) in config.formula_builders() {
+            let sum = plugin.sha256.get(..12).unwrap_or("checksum not recorded");
+            self.fact("strategy", format_args!("{plugin} ({what}, {sum})"));
+        }
         self.summary
             .extend(model_summary::model_summary(config, loss));
         self.fact("seed", config.seed);

@@ -199,6 +199,12 @@ fn provenance(args: &Args, runs: &Runs<'_>) -> Result<Provenance> {
     }
     let shared = shared.iter().map(|(slot, id)| provenance::plugin(slot, id));
     provenance.plugins.extend(shared);
+    // A run does not load these plugins: the configuration has their formulas, which decide the results.
+    let builders = runs.resolved.config().formula_builders();
+    let builders = builders
+        .iter()
+        .map(|(what, id)| provenance::plugin(what, id));
+    provenance.plugins.extend(builders);
     Ok(provenance)
 }
 
