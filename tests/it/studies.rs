@@ -181,6 +181,47 @@ fn a_study_says_where_it_comes_from() {
     }
 }
 
+/// The order lab's page says over what each column of a study's CSV is counted, and the columns are counted so.
+#[test]
+fn every_column_of_a_study_is_described() {
+    let page = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/order-lab.md"
+    ));
+    let page = page.unwrap();
+    let rows = page.split("| column | over | what it counts |").nth(1);
+    let rows = rows.unwrap().lines().skip(2);
+    let rows = rows.take_while(|line| line.starts_with('|'));
+    let mut described = Vec::new();
+    for row in rows {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let names = cells[1].split(", ").map(|name| name.trim_matches('`'));
+        described.extend(names.map(|name| (name.to_owned(), cells[2].to_owned())));
+    }
+    let place = Workplace::with_dataset(CONFIG);
+    let study = format!("{STUDY} --csv s.csv");
+    place.run(study.split(' ')).succeeds();
+    let text = place.read("s.csv");
+    // The figures are before the columns with text that contains commas.
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
+    let names: Vec<&str> = described.iter().map(|(name, _)| name.as_str()).collect();
+    let [head, first, second] = &lines[..] else {
+        panic!("{text}")
+    };
+    assert_eq!(head, &names);
+    for (at, (name, over)) in described.iter().enumerate() {
+        let [first, second] = [first, second].map(|row| row[at].parse::<f64>());
+        match (over.as_str(), first, second) {
+            // Every epoch trains every edge and loads about as many partitions.
+            ("run so far", Ok(first), Ok(second)) => assert!(second >= first, "{name}"),
+            ("epoch", Ok(first), Ok(second)) if name != "loss" => {
+                assert!(second < 1.9 * first, "{name}: {first}, then {second}");
+            }
+            _ => {}
+        }
+    }
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

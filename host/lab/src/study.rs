@@ -62,7 +62,7 @@ impl Default for SeedRun {
     }
 }
 
-/// Figures of a run after an epoch.
+/// Figures of a run after an epoch: totals of the run so far, unless a field says that it is of this epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EpochPoint {
     /// Number of epochs trained.
@@ -97,7 +97,7 @@ pub struct EpochPoint {
     pub hits_at_10: f64,
     /// Partition loads in this epoch as predicted from the plans.
     pub predicted_loads: u64,
-    /// Loads into a full buffer as predicted from the plans.
+    /// Loads into a full buffer in this epoch, as predicted from the plans.
     pub predicted_swaps: u64,
     /// Actual partition loads in this epoch.
     pub loads: u64,
@@ -123,7 +123,7 @@ impl EpochPoint {
         self.bytes_read + self.bytes_written
     }
 
-    /// Returns the actual loads into a full buffer: all loads except those that the plans predicted for filling it.
+    /// Returns the actual loads into a full buffer in this epoch: all loads except those that the plans predicted for filling it.
     #[must_use]
     pub fn swaps(&self) -> u64 {
         let fill = self.predicted_loads.saturating_sub(self.predicted_swaps);
