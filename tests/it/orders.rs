@@ -458,7 +458,7 @@ fn a_study_trains_each_order_once_and_does_what_plans_predict() {
     // A study of something else is not mixed with it.
     place
         .run(study(&["--set", "lr=0.2"]))
-        .fails(5, &["another configuration", "--study"]);
+        .fails(5, &["lr: 0.2, not 0.1", "--study"]);
     place
         .run(study(&["--set", "workers=2"]))
         .fails(5, &["workers: 2, not 1", "--study"]);
@@ -634,7 +634,11 @@ fn a_study_that_was_stopped_again_and_again_has_the_table_of_one_that_was_not() 
         let names = fs::read_dir(&run).unwrap().map(|e| e.unwrap().file_name());
         let mut names: Vec<_> = names.collect();
         names.sort();
-        assert_eq!(names, ["metrics.jsonl", "result.json"], "{order}");
+        assert_eq!(
+            names,
+            ["configuration.toml", "metrics.jsonl", "result.json"],
+            "{order}"
+        );
     }
 }
 

@@ -46,6 +46,17 @@ fn a_study_refuses_runs_of_other_settings() {
     ] {
         run(&format!("--set {setting}")).fails(5, &[message, "--study"]);
     }
+    // Keys that decide what is trained are named as `train` names them, and so is what is ranked.
+    for (changed, message) in [
+        ("--set lr=0.2", "lr: 0.2, not 0.1"),
+        ("--set num_batch_negs=5", "num_batch_negs: 5, not 10"),
+        (
+            "--limit 7",
+            "ranked edges: 7 of test, drawn with the seed 7, not all of test",
+        ),
+    ] {
+        run(changed).fails(5, &[message, "other settings", "--study"]);
+    }
     // What is the default already, and more epochs, change nothing about the runs that are there.
     run("--set execution.buckets_ahead=1 --set num_epochs=1").succeeds();
 
@@ -57,6 +68,11 @@ fn a_study_refuses_runs_of_other_settings() {
 
     let path = "model-study/random/seed-7/result.json";
     let recorded = json(&place, path);
+    let fingerprint = recorded["fingerprint"].as_str().unwrap();
+    assert!(
+        fingerprint.chars().all(|c| c.is_ascii_hexdigit()),
+        "{fingerprint}"
+    );
     let store = |changed: &Value| place.write(path, changed.to_string());
     let mut other = recorded.clone();
     other["settings"]["program"] = "pbg-host 0.0.9, SHA-256 00".into();
@@ -67,6 +83,20 @@ fn a_study_refuses_runs_of_other_settings() {
     unknown["settings"] = serde_json::json!({});
     store(&unknown);
     run("--set num_epochs=1").fails(5, &["other settings", "not recorded"]);
+}
+
+/// A study that has lost the configuration of a run still says what is wrong.
+#[test]
+fn a_run_without_its_configuration_is_not_taken_for_another() {
+    let place = Workplace::with_dataset(CONFIG);
+    let study = format!("{STUDY} --set num_epochs=1");
+    place.run(study.split(' ')).succeeds();
+    fs::remove_file(place.path("model-study/random/seed-7/configuration.toml")).unwrap();
+    place.run(study.split(' ')).succeeds();
+    let other = format!("{study} --set lr=0.2");
+    place
+        .run(other.split(' '))
+        .fails(5, &["a configuration that it has not recorded", "--study"]);
 }
 
 /// Runs of all seeds rank the edges that `eval` draws with the first one.

@@ -72,8 +72,9 @@ pub(super) const ORDER: &str = "bucket order";
 
 const RESULT: &str = "result.json";
 const METRICS: &str = "metrics.jsonl";
+const CONFIGURATION: &str = "configuration.toml";
 
-/// Maximum size in bytes of the result of a run.
+/// Maximum size in bytes of the result of a run, and of its configuration.
 const RESULT_BYTES: u64 = 64 << 20;
 
 impl Runs<'_> {
@@ -94,16 +95,18 @@ impl Runs<'_> {
         orders::set_parameters(&mut config, wanted, &self.terminal)?;
         let epochs = config.num_epochs;
         let plugins = self.plugins_of(&config)?;
+        let mut settings = run_settings::of_run(self.resolved, &config, &plugins, self.program);
+        settings.insert("ranked edges".to_owned(), self.ranked_edges());
         let expected = SeedRun {
             seed: name.seed,
             repeat: name.repeat,
-            fingerprint: self.fingerprint(&config),
+            fingerprint: config.training_hash(),
             data: self.data(),
-            settings: run_settings::of_run(self.resolved, &config, &plugins, self.program),
+            settings,
             epochs: Vec::new(),
         };
         remove_remains(&checkpoint)?;
-        let mut run = self.load_or_create(&folder, expected)?;
+        let mut run = self.load_or_create(&folder, &config, expected)?;
         let label = format!("{}, {name}", wanted.label);
         let done = run.epochs.len() as u32;
         if done >= epochs {
@@ -144,18 +147,19 @@ impl Runs<'_> {
         self.resolved.data(&ranked)
     }
 
-    /// Returns the run as earlier processes have stored it, with the checksums of the current data; `expected` if there is none.
-    fn load_or_create(&self, folder: &Path, expected: SeedRun) -> Result<SeedRun> {
+    /// Returns the run as earlier processes have stored it, with the checksums of the current data; `expected` if there is
+    /// none. `config` is the configuration of the run.
+    fn load_or_create(&self, folder: &Path, config: &Config, expected: SeedRun) -> Result<SeedRun> {
         let Some(run) = read(&folder.join(RESULT))? else {
+            // A run that does not say how it was configured could not be compared.
+            store_configuration(folder, config)?;
             return Ok(expected);
         };
-        if run.fingerprint != expected.fingerprint {
-            let path = folder.display();
-            let text = format!("{path} contains a run of another configuration or ranking");
-            let help = "choose another folder with --study, or remove this one";
-            return Err(Failure::message(FailureKind::Checkpoint, text).help(help));
-        }
-        let changes = run.other_settings(&expected.settings);
+        let mut changes = match run.fingerprint == expected.fingerprint {
+            true => Vec::new(),
+            false => other_keys(folder, config),
+        };
+        changes.extend(run.other_settings(&expected.settings));
         if !changes.is_empty() {
             let text = format!(
                 "{} contains a run with other settings: {}",
@@ -297,15 +301,16 @@ impl Runs<'_> {
         Ok(plugins)
     }
 
-    /// Returns a text of the configuration of training and of the ranking.
-    fn fingerprint(&self, config: &Config) -> String {
-        format!(
-            "{} {:?} of {} by {}",
-            config.training_hash(),
-            self.ranking.limit,
-            self.ranking.edges,
-            self.resolved.config().seed,
-        )
+    /// Describes which edges are ranked after each epoch.
+    fn ranked_edges(&self) -> String {
+        let edges = &self.ranking.edges;
+        match self.ranking.limit {
+            None => format!("all of {edges}"),
+            Some(limit) => format!(
+                "{limit} of {edges}, drawn with the seed {}",
+                self.resolved.config().seed
+            ),
+        }
     }
 }
 
@@ -367,13 +372,37 @@ fn remove_remains(checkpoint: &Path) -> Result<()> {
         .map_err(|error| Failure::io("cannot remove", checkpoint, error))
 }
 
-/// Replaces the file of the result atomically: even after a crash it contains either the old or the new run.
+/// Describes the keys by which `config` differs from the configuration of the run in `folder`, which is another one.
+fn other_keys(folder: &Path, config: &Config) -> Vec<String> {
+    let path = folder.join(CONFIGURATION);
+    let text = files::read(&path, RESULT_BYTES).ok();
+    let text = text.and_then(|bytes| String::from_utf8(bytes).ok());
+    let trained = text.and_then(|text| Config::parse(&text, &path.display().to_string(), &[]).ok());
+    let differences = trained.map(|trained| config.training_differences(&trained));
+    match differences {
+        Some(some) if !some.is_empty() => some.iter().map(ToString::to_string).collect(),
+        _ => vec!["a configuration that it has not recorded".to_owned()],
+    }
+}
+
+/// Writes the configuration of a run, which tells a later command what differs.
+fn store_configuration(folder: &Path, config: &Config) -> Result<()> {
+    let text = config.to_toml();
+    let text = text.map_err(|error| Failure::new(FailureKind::Internal, error))?;
+    replace(folder, CONFIGURATION, text.as_bytes())
+}
+
 fn store(folder: &Path, run: &SeedRun) -> Result<()> {
     let text =
         serde_json::to_vec_pretty(run).map_err(|e| Failure::new(FailureKind::Internal, e))?;
+    replace(folder, RESULT, &text)
+}
+
+/// Replaces a file of a run atomically: even after a crash it has either the old content or the new one.
+fn replace(folder: &Path, name: &str, content: &[u8]) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| Failure::io("cannot create", folder, error))?;
-    let path = folder.join(RESULT);
-    files::replace(&path, &text).map_err(|error| Failure::io("cannot write", &path, error))
+    let path = folder.join(name);
+    files::replace(&path, content).map_err(|error| Failure::io("cannot write", &path, error))
 }
 
 #[cfg(test)]
