@@ -332,3 +332,39 @@ fn a_comparison_shows_the_spread_of_random_orders() {
     let one = place.run(compare.split(' ')).succeeds();
     assert!(one.stdout.contains("--seeds N shows"), "{}", one.stdout);
 }
+
+/// Two rows with one name would show one order twice, and two orders with one folder one's runs as the other's.
+#[test]
+fn an_order_is_given_once() {
+    let place = Workplace::with_dataset(CONFIG);
+    for command in ["orders train pbg.toml", "orders compare -p 4 -c 2"] {
+        let fails = |orders: &str, message: &[&str]| {
+            let line = format!("{command} {orders}");
+            place.run(line.split(' ')).fails(2, message);
+        };
+        fails(
+            "--order beta --order random --order beta",
+            &["--order beta is given twice"],
+        );
+        fails(
+            "--order comet:fine_to_coarse_ratio=1 --order comet:fine_to_coarse_ratio=1",
+            &["comet:fine_to_coarse_ratio=1 is given twice"],
+        );
+        fails(
+            "--order beta:assignment=random --order beta:assignment=\"random\"",
+            &["are the same order"],
+        );
+    }
+    let files = "orders train pbg.toml --order a/own.wasm --order b/own.wasm";
+    place
+        .run(files.split(' '))
+        .fails(2, &["would both have the folder own-wasm"]);
+    for (numbers, message) in [
+        ("-p 4,8,4 -c 2", "--partitions: 4 is given twice"),
+        ("-p 4 -c 2,2", "--buffer: 2 is given twice"),
+        ("-p 4 -c 2 -m 3,3", "--machines: 3 is given twice"),
+    ] {
+        let line = format!("orders compare --order beta {numbers}");
+        place.run(line.split(' ')).fails(2, &[message]);
+    }
+}

@@ -48,6 +48,31 @@ pub fn parse_order(text: &str) -> Result<OrderSpec, String> {
     Ok(wanted)
 }
 
+/// Ensures that no order is given twice, since its figures would be those of one order under two rows.
+///
+/// # Errors
+/// When two orders are the same plugin with the same parameters.
+pub fn require_distinct(orders: &[OrderSpec]) -> Result<()> {
+    for (at, order) in orders.iter().enumerate() {
+        let is_same = |other: &&OrderSpec| {
+            (&other.plugin, &other.parameters) == (&order.plugin, &order.parameters)
+        };
+        let Some(first) = orders.iter().take(at).find(is_same) else {
+            continue;
+        };
+        let text = match first.label == order.label {
+            true => format!("--order {} is given twice", order.label),
+            false => format!(
+                "--order {} and --order {} are the same order",
+                first.label, order.label
+            ),
+        };
+        let help = "give each order once, with other parameters if you compare them: `beta:assignment=random`";
+        return Err(Failure::message(FailureKind::Usage, text).help(help));
+    }
+    Ok(())
+}
+
 /// Sets the parameters of the plugin in the configuration.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ use crate::limits::{self, LimitArgs};
 use crate::options::ConfigArgs;
 use crate::provenance;
 use crate::terminal::{self, Terminal};
-use pbg_session::orders::{OrderSpec, parse_order};
+use pbg_session::orders::{OrderSpec, parse_order, require_distinct};
 
 /// Compare bucket orders without training.
 ///
@@ -70,6 +70,14 @@ pub(crate) struct Args {
 /// # Errors
 /// When there is nothing to compare, or a result cannot be written.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    require_distinct(&args.order)?;
+    for (option, numbers) in [
+        ("--partitions", &args.grid.partitions),
+        ("--buffer", &args.buffer),
+        ("--machines", &args.machines),
+    ] {
+        require_distinct_numbers(option, numbers)?;
+    }
     let setting = PassSource::new(&args.config, &args.grid, terminal)?;
     let rates = args.rates.rates();
     let loader = setting.loader(&args.limits, rates, &terminal)?;
@@ -123,6 +131,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     if comparison.cases.iter().all(|case| case.orders.is_empty()) {
         let text = "all orders failed; the reasons are above";
         return Err(Failure::message(FailureKind::Plugin, text));
+    }
+    Ok(())
+}
+
+/// Ensures that no number of an option is given twice, since its rows would be there twice.
+fn require_distinct_numbers(option: &str, numbers: &[u32]) -> Result<()> {
+    for (at, number) in numbers.iter().enumerate() {
+        if numbers.iter().take(at).any(|other| other == number) {
+            let text = format!("{option}: {number} is given twice");
+            return Err(Failure::message(FailureKind::Usage, text).help("give each number once"));
+        }
     }
     Ok(())
 }

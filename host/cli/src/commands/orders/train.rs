@@ -23,7 +23,7 @@ use crate::kind::FailureKind;
 use crate::options::ConfigArgs;
 use crate::terminal::{self, Terminal};
 use crate::{interrupt, load, model_summary, processor, provenance};
-use pbg_session::orders::{OrderSpec, parse_order};
+use pbg_session::orders::{OrderSpec, parse_order, require_distinct};
 use runs::{Runs, SeedRunName};
 
 /// Train with several bucket orders and compare the quality of their models and their costs.
@@ -97,6 +97,8 @@ fn study_folder(checkpoint: &str) -> PathBuf {
 /// # Errors
 /// When a run fails, is interrupted, or its swaps differ from the prediction.
 pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
+    require_distinct(&args.order)?;
+    runs::require_own_folders(&args.order)?;
     let mut config = one_worker_unless_set(load::config(&args.config, terminal)?);
     disk_limit::apply(&mut config, args.io_limit);
     let resolved = ResolvedConfig::new(config)?;

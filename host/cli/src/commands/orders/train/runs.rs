@@ -333,6 +333,26 @@ fn predicted_stall(
     Ok(report.predicted_stall(&first, epoch, &disk, loading))
 }
 
+/// Ensures that the orders have different folders, since runs of one would be taken for those of another.
+///
+/// # Errors
+/// When two labels become one name, as those of two files of one name do.
+pub(super) fn require_own_folders(orders: &[OrderSpec]) -> Result<()> {
+    for (at, order) in orders.iter().enumerate() {
+        let name = name_of(&order.label);
+        let mut earlier = orders.iter().take(at);
+        if let Some(other) = earlier.find(|other| name_of(&other.label) == name) {
+            let text = format!(
+                "--order {} and --order {} would both have the folder {name} of the study",
+                other.label, order.label
+            );
+            let help = "give one of the files another name, or train them in two studies";
+            return Err(Failure::message(FailureKind::Usage, text).help(help));
+        }
+    }
+    Ok(())
+}
+
 /// Converts a label to the name of a folder.
 fn name_of(label: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '=');
