@@ -203,6 +203,9 @@ fn differences(study: &Study) -> Option<StatisticsTable> {
             " Without an interval, the seeds are too few or too equal for one; it takes at least {FEWEST_SEEDS}."
         ));
     }
+    if disagree(study) {
+        caption.push_str(DISAGREEMENT);
+    }
     (!rows.is_empty()).then(|| StatisticsTable {
         title: format!("Difference to {baseline}"),
         head: heads(
@@ -211,6 +214,28 @@ fn differences(study: &Study) -> Option<StatisticsTable> {
         ),
         rows,
         caption,
+    })
+}
+
+/// Why an interval and a certainty may disagree.
+const DISAGREEMENT: &str = " Interval and certainty (below) do not say the same here, since they ask different questions. The certainty asks how \
+     often random signs would give so large a mean: if all seeds agree, it is as high as their number allows, however much \
+     they vary. The interval asks how far the true mean may be, and a seed whose difference is much larger or smaller than \
+     the others widens it. Trust neither alone; more seeds bring them together.";
+
+/// Returns whether the interval of a difference in MRR contains 0 although the signs are as certain as an interval of 95 %
+/// would be, or as the seeds allow, or the other way round.
+fn disagree(study: &Study) -> bool {
+    let differences = study.differences(|point| point.mrr);
+    differences.iter().any(|difference| {
+        let Some([low, high]) = difference.interval else {
+            return false;
+        };
+        let seeds = i32::try_from(difference.seeds.len()).unwrap_or(i32::MAX);
+        let doubt = difference.certainty.min(1.0 - difference.certainty);
+        // One of two sides has half of what an interval leaves out.
+        let is_certain = doubt <= 0.025_f64.max(0.5_f64.powi(seeds));
+        is_certain == (low <= 0.0 && high >= 0.0)
     })
 }
 
@@ -315,4 +340,58 @@ fn repeats(study: &Study) -> Option<StatisticsTable> {
                   between two runs says nothing about their orders."
             .to_owned(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pbg_lab::study::{EpochPoint, SeedRun};
+
+    use super::*;
+
+    /// Returns a study of two orders whose MRR differ by these values, one for each seed.
+    fn study(differences: &[f64]) -> Study {
+        let order = |name: &str, mrr: &dyn Fn(f64) -> f64| OrderRuns {
+            order: name.to_owned(),
+            runs: { differences.iter().zip(0..) }
+                .map(|(&difference, seed)| SeedRun {
+                    seed,
+                    epochs: vec![EpochPoint {
+                        mrr: mrr(difference),
+                        ..EpochPoint::default()
+                    }],
+                    ..SeedRun::default()
+                })
+                .collect(),
+        };
+        Study {
+            setting: Vec::new(),
+            orders: vec![
+                order("random", &|_| 0.2),
+                order("beta", &|difference| 0.2 + difference),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_page_says_why_interval_and_certainty_disagree() {
+        let caption = |differences: &[f64]| {
+            let tables = statistics(&study(differences));
+            let mut tables = tables.into_iter();
+            let found = tables.find(|table| table.title.starts_with("Difference"));
+            found.unwrap().caption
+        };
+        // All are positive, but resamples without the last one hardly vary.
+        let agreeing = [0.001, 0.0011, 0.0012, 0.0009, 0.03];
+        let found = &study(&agreeing).differences(|point| point.mrr)[0];
+        let [low, high] = found.interval.unwrap();
+        assert!(
+            low < 0.0 && high > 0.0 && found.certainty > 0.96,
+            "{found:?}"
+        );
+        assert!(caption(&agreeing).contains("different questions"));
+        let clear = caption(&[0.010, 0.011, 0.012, 0.009, 0.011]);
+        assert!(!clear.contains("different questions"), "{clear}");
+        let none = caption(&[0.010, -0.011, 0.012, -0.009, -0.002]);
+        assert!(!none.contains("different questions"), "{none}");
+    }
 }
