@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pbg_wasm::PluginSlot;
 use serde_json::Value;
@@ -252,6 +252,61 @@ fn every_order_and_loss_has_a_row_in_its_document() {
     for name in standard(&[PluginSlot::ComputedLoss]) {
         assert!(code(&losses).contains(name), "losses.md lacks {name}");
     }
+}
+
+/// Returns every file below a folder whose name ends with one of `endings`, except what is built.
+fn files(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let is_skipped = name.starts_with('.') || ["target", "node_modules"].contains(&&*name);
+        if path.is_dir() && !is_skipped {
+            files(&path, endings, found);
+        } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            found.push(path);
+        }
+    }
+}
+
+/// No document and no comment names a subcommand that the program lacks, such as one with its former name.
+#[test]
+fn every_subcommand_that_is_named_exists() {
+    let commands = commands(&Workplace::empty(), &[]);
+    let nested = commands.iter().filter(|command| command.len() > 1);
+    let known: BTreeSet<String> = nested.map(|command| command.join(" ")).collect();
+    let groups: BTreeSet<&str> = known
+        .iter()
+        .filter_map(|two| two.split(' ').next())
+        .collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut sources = Vec::new();
+    for folder in ["docs", "examples", "plugins", "host"] {
+        files(
+            &root.join(folder),
+            &[".md", ".rs", ".py", ".toml"],
+            &mut sources,
+        );
+    }
+    sources.extend(["README.md", "CHANGELOG.md"].map(|name| root.join(name)));
+    let mut named = 0;
+    for path in sources {
+        let text = fs::read_to_string(&path).unwrap();
+        for group in &groups {
+            // Without its program, `bench` is that of `cargo xtask`.
+            let begins = [format!("pbg-host {group} "), format!("`{group} ")];
+            let begins = begins.iter().take(if *group == "bench" { 1 } else { 2 });
+            for rest in begins.flat_map(|begin| text.split(begin.as_str()).skip(1)) {
+                let is_name = |c: char| c.is_ascii_lowercase() || c == '-';
+                let word = rest.split(|c| !is_name(c)).next().unwrap_or_default();
+                if word.starts_with(|c: char| c.is_ascii_lowercase()) {
+                    let command = format!("{group} {word}");
+                    assert!(known.contains(&command), "{}: `{command}`", path.display());
+                    named += 1;
+                }
+            }
+        }
+    }
+    assert!(named > 100, "{named} subcommands are named");
 }
 
 #[test]

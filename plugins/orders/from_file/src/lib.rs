@@ -1,5 +1,5 @@
 //! Bucket order read from a file: CSV with one bucket per line, or JSON, `[[0, 0], [1, 0]]`, as printed by
-//! `pbg-host orders plan --json` and `pbg-host cluster history --order`.
+//! `pbg-host orders show --json` and `pbg-host cluster history --order`.
 //!
 //! ```text
 //! lhs,rhs
