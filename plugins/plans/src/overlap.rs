@@ -45,9 +45,10 @@ pub fn candidates(
     [found, elimination].into_iter().flat_map(move |states| {
         let first = states::assign_to_first(pass, &states);
         let states = level::filled_one_by_one(pass, states);
+        let last_chances = level::last_chances(pass, &states);
         let levelled = shares
             .iter()
-            .map(move |&share| level::plan(pass, &states, &rates, share));
+            .map(move |&share| level::plan(pass, &states, &last_chances, &rates, share));
         std::iter::once(first).chain(levelled)
     })
 }

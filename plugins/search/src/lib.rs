@@ -128,7 +128,7 @@ pub fn best_plan(
 
 /// Sorts `items` by ascending key (stable). The key is a `dyn` function so that all callers share one
 /// instance: a sort is 8 KB of code, which the host compiles when it loads the plugin.
-pub fn sort_by_number(items: &mut [usize], key: &dyn Fn(usize) -> u64) {
+pub(crate) fn sort_by_number(items: &mut [usize], key: &dyn Fn(usize) -> u64) {
     items.sort_by_key(|&item| key(item));
 }
 

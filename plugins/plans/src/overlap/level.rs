@@ -1,6 +1,8 @@
 //! Assigns buckets to states so that each load overlaps with training.
 
-use pbg_order_search::sort_by_number;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use pbg_plugin_sdk::{Bucket, Pass};
 
 use super::clock::Rates;
@@ -24,15 +26,26 @@ pub(super) fn filled_one_by_one(pass: &Pass, states: Vec<Vec<usize>>) -> Vec<Vec
     steps
 }
 
-/// Returns the plan in which each state trains the buckets that no later state can train, and more
-/// buckets until `share` of the next load's time is covered.
-pub(super) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64) -> Vec<Bucket> {
+/// Returns for each bucket the number of the last state that can train it.
+pub(super) fn last_chances(pass: &Pass, states: &[Vec<usize>]) -> Vec<usize> {
     let mut last_chance = vec![usize::MAX; pass.edges.len()];
     for (number, state) in states.iter().enumerate() {
         for bucket in held(pass, state) {
             last_chance[pass.index(bucket)] = number;
         }
     }
+    last_chance
+}
+
+/// Returns the plan in which each state trains the buckets that no later state can train, and more
+/// buckets until `share` of the next load's time is covered, those with the earliest of their [`last_chances`] first.
+pub(super) fn plan(
+    pass: &Pass,
+    states: &[Vec<usize>],
+    last_chance: &[usize],
+    rates: &Rates,
+    share: f64,
+) -> Vec<Bucket> {
     let mut left: Vec<bool> = pass.edges.iter().map(|&edges| edges > 0).collect();
     let mut plan = Vec::with_capacity(left.len());
     for (number, state) in states.iter().enumerate() {
@@ -55,19 +68,23 @@ pub(super) fn plan(pass: &Pass, states: &[Vec<usize>], rates: &Rates, share: f64
         let writes: f64 = leaves.iter().map(|&p| rates.writing(pass, p)).sum();
 
         let held: Vec<Bucket> = held(pass, state).filter(|&b| left[pass.index(b)]).collect();
-        let mut ready: Vec<usize> = (0..held.len()).collect();
-        sort_by_number(&mut ready, &|n| last_chance[pass.index(held[n])] as u64);
-        let mut ready: Vec<Bucket> = ready.into_iter().map(|n| held[n]).collect();
+        // A heap, since most states train few of the buckets that they hold.
+        let mut waiting: BinaryHeap<Reverse<(usize, usize)>> = held
+            .iter()
+            .enumerate()
+            .map(|(n, &bucket)| Reverse((last_chance[pass.index(bucket)], n)))
+            .collect();
         let mut work = 0.0;
-        ready.retain(|&bucket| {
-            let index = pass.index(bucket);
-            let taken = last_chance[index] == number || work < share * (reads + writes);
-            if taken {
-                work += rates.training(pass, bucket);
-                left[index] = false;
+        let mut ready = Vec::new();
+        while let Some(Reverse((last, n))) = waiting.pop() {
+            if last != number && work >= share * (reads + writes) {
+                break;
             }
-            taken
-        });
+            let bucket = held[n];
+            work += rates.training(pass, bucket);
+            left[pass.index(bucket)] = false;
+            ready.push(bucket);
+        }
         // Buckets of the partitions that are evicted next come first, so that these partitions are not
         // in use while their successors are read.
         let leaves = |bucket: &Bucket| pass.ends(*bucket).iter().any(|end| leaves.contains(end));
