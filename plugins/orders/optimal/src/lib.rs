@@ -10,7 +10,7 @@
 //! same seed, takes the one that reads the fewest bytes, and improves it by simulated annealing
 //! ([`pbg_order_search::best_plan`]). So on grids of up to [`COMPARED`] buckets it never reads more
 //! than any of them with its default parameters. On grids of up to [`VARIED`] buckets it also makes the
-//! plans with other parameters ([`VARIANTS`]) and those of `overlap` for several rates ([`RATES`]). On
+//! plans with other parameters ([`VARIANTS`]) and those of `overlap` for other rates ([`RATES`]). On
 //! complete grids of equal partitions it makes the swaps listed in the table of records in `docs/orders.md`, for instance 8 at `p = 8, c = 4`
 //! (`beta`: 9), 32 at `(12, 3)` (34), 16 at `(16, 8)` (17).
 //!
@@ -26,11 +26,20 @@ use serde::Deserialize;
 /// Number of buckets of a grid above which the plans of other orders are not made, since they take too long.
 pub const COMPARED: usize = 1 << 16;
 
-/// The same for plans with other parameters and those of `overlap`, which distribute buckets over loads.
+/// The same for plans with other parameters, and those of `overlap` for other rates than the first of [`RATES`].
 pub const VARIED: usize = 1 << 12;
 
 /// Edges per second for which the plans of `overlap` are made: its default, and much slower and faster training.
 pub const RATES: [f64; 3] = [4e5, 1e3, 1e7];
+
+/// Returns those of [`RATES`] for which the plans of `overlap` are made on a grid of so many buckets.
+fn rates(buckets: usize) -> impl Iterator<Item = Rates> {
+    let count = if buckets <= VARIED { RATES.len() } else { 1 };
+    RATES.into_iter().take(count).map(|edges_per_second| Rates {
+        edges_per_second,
+        ..Rates::default()
+    })
+}
 
 /// The order.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -79,16 +88,12 @@ fn others(pass: &Pass, found: &Found) -> impl Iterator<Item = Vec<Bucket>> {
     let up_to = |limit| if buckets <= limit { usize::MAX } else { 0 };
     let plans = PLANS.iter().map(|(_, plan)| plan(pass));
     let varied = VARIANTS.iter().map(|(_, plan)| plan(pass));
-    let distributed = RATES.into_iter().flat_map(|edges_per_second| {
-        let rates = Rates {
-            edges_per_second,
-            ..Rates::default()
-        };
-        overlap::candidates(pass, found.states.clone(), rates)
-    });
+    let distributed =
+        rates(buckets).flat_map(|rates| overlap::candidates(pass, found.states.clone(), rates));
     plans
         .take(up_to(COMPARED))
-        .chain(varied.chain(distributed).take(up_to(VARIED)))
+        .chain(varied.take(up_to(VARIED)))
+        .chain(distributed.take(up_to(COMPARED)))
 }
 
 export_order!(Optimal);
@@ -130,28 +135,96 @@ mod tests {
         )
     }
 
-    /// Number of grids for the property below.
-    fn grids() -> u32 {
+    /// Generates grids of more than [`VARIED`] and at most [`COMPARED`] buckets, whose edges and bytes are skewed.
+    fn any_large_pass() -> impl Strategy<Value = Pass> {
+        let sides = (66_u32..256, 66_u32..256, any::<bool>());
+        let exponent = prop_oneof![Just(0), 1_i32..3];
+        let numbers = (2_u32..12, any::<u64>());
+        (sides, numbers, exponent.clone(), exponent).prop_map(
+            |((lhs, rhs, shared), (buffer, seed), edges, bytes)| {
+                let mut pass = Pass::uniform(lhs, if shared { lhs } else { rhs }, seed);
+                (pass.shared, pass.buffer_partitions) = (shared, buffer);
+                skew(&mut pass, edges, bytes);
+                pass
+            },
+        )
+    }
+
+    /// Gives each bucket edges in proportion to `l^-edges r^-edges` and each partition bytes in proportion to `k^-bytes`,
+    /// as `orders compare` does with `--skew` and `--entity-skew`.
+    fn skew(pass: &mut Pass, edges: i32, bytes: i32) {
+        let share = |place: usize, exponent: i32| ((place + 1) as f64).powi(-exponent);
+        for bucket in pass.grid() {
+            let index = pass.index(bucket);
+            let [left, right] =
+                [bucket.lhs, bucket.rhs].map(|partition| share(partition as usize, edges));
+            pass.edges[index] = (3e8 * left * right) as u64;
+        }
+        for sizes in [&mut pass.lhs_bytes, &mut pass.rhs_bytes] {
+            for (place, size) in sizes.iter_mut().enumerate() {
+                *size = 400 + (1e10 * share(place, bytes)) as u64;
+            }
+        }
+    }
+
+    /// Number of grids for the properties below, of small and of large ones.
+    fn grids() -> [u32; 2] {
         let long = std::env::var_os("PBG_TEST_LONG").is_some();
-        if long { 2000 } else { 150 }
+        if long { [2000, 60] } else { [150, 6] }
+    }
+
+    /// Ensures that no other order reads fewer bytes on a grid, with its default parameters or the others that are
+    /// compared on grids of its size.
+    fn assert_fewest_bytes(pass: &Pass) {
+        let bytes = |plan: Vec<Bucket>| pass.traffic(&plan).bytes;
+        let mut order: Optimal = testing::with_defaults();
+        let ours = bytes(order.plan(pass).expect("it plans"));
+        let is_small = pass.edges.len() <= VARIED;
+        let variants = VARIANTS.into_iter().filter(|_| is_small);
+        for (name, plan) in PLANS.into_iter().chain(variants) {
+            assert!(
+                ours <= bytes(plan(pass)),
+                "{name} reads less than {ours} bytes"
+            );
+        }
+        for rates in rates(pass.edges.len()) {
+            let overlap = bytes(overlap::plan(pass, &rates, order.effort));
+            assert!(
+                ours <= overlap,
+                "overlap reads {overlap} bytes at {} edges/s, less than {ours}",
+                rates.edges_per_second
+            );
+        }
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(grids()))]
+        #![proptest_config(ProptestConfig::with_cases(grids()[0]))]
 
         #[test]
         fn it_never_reads_more_than_another_order(pass in any_pass()) {
-            let bytes = |plan: Vec<Bucket>| pass.traffic(&plan).bytes;
-            let mut order: Optimal = testing::with_defaults();
-            let ours = bytes(order.plan(&pass).expect("it plans"));
-            for (name, plan) in PLANS.into_iter().chain(VARIANTS) {
-                prop_assert!(ours <= bytes(plan(&pass)), "{name} reads less than {ours} bytes");
-            }
-            for edges_per_second in RATES {
-                let rates = Rates { edges_per_second, ..Rates::default() };
-                let overlap = bytes(overlap::plan(&pass, &rates, order.effort));
-                prop_assert!(ours <= overlap, "overlap reads {overlap} bytes at {edges_per_second} edges/s, less than {ours}");
-            }
+            assert_fewest_bytes(&pass);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(grids()[1]))]
+
+        #[test]
+        fn it_never_reads_more_than_another_order_on_large_grids(pass in any_large_pass()) {
+            assert_fewest_bytes(&pass);
+        }
+    }
+
+    /// Grids on which spreading buckets over the loads, as `overlap` does, reads less than the first possible states.
+    #[test]
+    fn what_overlap_finds_on_large_grids_is_tried() {
+        for (lhs, rhs, buffer, edges, bytes) in
+            [(153, 78, 4, 2, 2), (180, 174, 10, 0, 2), (242, 65, 8, 2, 2)]
+        {
+            let mut pass = Pass::uniform(lhs, rhs, 0);
+            (pass.shared, pass.buffer_partitions) = (false, buffer);
+            skew(&mut pass, edges, bytes);
+            assert_fewest_bytes(&pass);
         }
     }
 
