@@ -282,6 +282,23 @@ fn results_are_written_for_papers_and_say_where_they_come_from() {
     assert!(place.path("figures/grids.svg").exists());
 }
 
+/// Figures of one grid say which one where several are compared.
+#[test]
+fn figures_name_their_grid() {
+    let place = Workplace::empty();
+    let command =
+        "orders compare -p 8,12 -c 3 --order beta --order legend --html o.html --svg figures";
+    place.run(command.split(' ')).succeeds();
+    for name in ["swaps", "miss-curve", "grids", "bias", "stalls"] {
+        let drawing = place.read(&format!("figures/{name}.svg"));
+        let grid = "12 x 12 partitions, buffer 3";
+        assert!(drawing.contains(grid), "{name}: {drawing}");
+    }
+    let page = place.read("o.html");
+    let explained = "Figures that show a single grid show 12 x 12 partitions, buffer 3";
+    assert!(page.contains(explained));
+}
+
 #[test]
 fn compare_asks_for_what_it_lacks() {
     let place = Workplace::empty();

@@ -38,7 +38,7 @@ pub fn misses(case: &ComparisonCase, series: &Series) -> Figure {
     }
     multiples(Figure {
         id: "miss-curve".to_owned(),
-        title: "Miss curve".to_owned(),
+        title: format!("Miss curve: {}", case.title()),
         caption: format!(
             "Swaps of each plan (made for a buffer of {}) with buffers of every size: thick with Belady's eviction, \
              thin with eviction of the least recently used partition, computed for all sizes from reuse distances.",

@@ -40,6 +40,12 @@ pub fn page(comparison: &OrderComparison, provenance: &Provenance) -> Result<Str
         "orders.csv",
         &table::comparison_csv(comparison, provenance)?,
     );
+    if let Some(case) = focus(comparison).filter(|_| comparison.cases.len() > 1) {
+        page.text(&format!(
+            "Figures that show a single grid show {}; for another one, compare it alone. The tables have all.",
+            case.title()
+        ));
+    }
     figures(comparison)
         .into_iter()
         .for_each(|figure| page.figure(figure));
