@@ -197,11 +197,32 @@ fn a_study_says_where_it_comes_from() {
     let configuration = serde_json::to_string_pretty(&manifest["configuration"]).unwrap();
     let sha256 = hex(&Sha256::digest(configuration.as_bytes()));
     assert_eq!(manifest["configuration_sha256"], sha256.as_str());
+    // Anyone can compute that of the dataset with `sha256sum *.arrow | sha256sum`.
+    let mut files: Vec<_> = fs::read_dir(place.path("data"))
+        .unwrap()
+        .flatten()
+        .collect();
+    files.sort_by_key(|file| file.file_name());
+    let list: String = files
+        .iter()
+        .filter(|file| {
+            file.path()
+                .extension()
+                .is_some_and(|ending| ending == "arrow")
+        })
+        .map(|file| {
+            let sum = hex(&Sha256::digest(fs::read(file.path()).unwrap()));
+            format!("{sum}  {}\n", file.file_name().display())
+        })
+        .collect();
+    let dataset = hex(&Sha256::digest(list.as_bytes()));
+    assert_eq!(manifest["dataset_sha256"], dataset.as_str());
     let command = "pbg-host orders train pbg.toml --order random";
     for file in ["s.json", "s.csv", "s.html", "s.tex", "m.json"] {
         let text = place.read(file);
         for part in [
             &sha256,
+            &dataset,
             command,
             "processor",
             manifest["dataset"].as_str().unwrap(),

@@ -2,12 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::path::Path;
 
 use pbg_core::strategy::StrategyId;
+use pbg_dataset::Dataset;
 use pbg_model::ResolvedConfig;
 use pbg_report::provenance::{BuildIdentity, NamedPlugin, Provenance};
 use sha2::{Digest, Sha256};
 
+use crate::failure::{Failure, Result};
 use crate::processor;
 
 /// The checksum of what cannot be read, or was not recorded.
@@ -52,6 +55,22 @@ pub(crate) fn add_configuration(provenance: &mut Provenance, resolved: &Resolved
     provenance.dataset = Some(resolved.dataset().identity().to_owned());
 }
 
+/// Adds the checksum of the dataset's files, which reads all of them: the SHA-256 of what `sha256sum` prints for the files
+/// of its manifest, in the order of their names.
+///
+/// # Errors
+/// When a file cannot be read.
+pub(crate) fn add_dataset_files(provenance: &mut Provenance, dataset: &Dataset) -> Result<()> {
+    let mut list = Sha256::new();
+    for name in dataset.manifest().files.keys() {
+        let path = dataset.path().join(name);
+        let sum = checksum(&path).map_err(|error| Failure::io("cannot read", &path, error))?;
+        list.update(format!("{sum}  {name}\n"));
+    }
+    provenance.dataset_sha256 = Some(hex(&list.finalize()));
+    Ok(())
+}
+
 /// Returns a plugin as it was named on the command line.
 pub(crate) fn plugin(label: &str, id: &StrategyId) -> NamedPlugin {
     NamedPlugin {
@@ -74,7 +93,12 @@ pub(crate) fn identity(id: &StrategyId) -> BuildIdentity {
 }
 
 fn program_checksum() -> io::Result<String> {
-    let mut file = File::open(std::env::current_exe()?)?;
+    checksum(&std::env::current_exe()?)
+}
+
+/// Returns the SHA-256 of a file.
+fn checksum(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
     let mut digest = Sha256::new();
     let mut part = vec![0; 1 << 20];
     loop {

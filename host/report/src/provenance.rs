@@ -20,6 +20,10 @@ pub struct Provenance {
     /// Identity of the dataset, the checksum of its manifest; `None` where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dataset: Option<String>,
+    /// SHA-256 of the list of the dataset's files with the SHA-256 of each, as `sha256sum` prints it; `None` where nothing
+    /// was trained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dataset_sha256: Option<String>,
     /// The complete configuration; `None` where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub configuration: Option<Value>,
@@ -64,12 +68,13 @@ pub struct Documented<'a, T> {
 }
 
 /// Columns that follow the results in a CSV file.
-pub(crate) const COLUMNS: [&str; 10] = [
+pub(crate) const COLUMNS: [&str; 11] = [
     "plugin_version",
     "plugin_sha256",
     "program",
     "program_sha256",
     "dataset",
+    "dataset_sha256",
     "configuration_sha256",
     "workers",
     "processor",
@@ -79,7 +84,7 @@ pub(crate) const COLUMNS: [&str; 10] = [
 
 impl Provenance {
     /// Returns the cells of [`COLUMNS`] for the results of a plugin.
-    pub(crate) fn cells(&self, label: &str) -> [String; 10] {
+    pub(crate) fn cells(&self, label: &str) -> [String; 11] {
         let plugin = self.plugins.iter().find(|plugin| plugin.label == label);
         let of = |part: fn(&BuildIdentity) -> &String| {
             plugin.map_or_else(String::new, |named| part(&named.plugin).clone())
@@ -90,6 +95,7 @@ impl Provenance {
             format!("{} {}", self.program.name, self.program.version),
             self.program.sha256.clone(),
             self.dataset.clone().unwrap_or_default(),
+            self.dataset_sha256.clone().unwrap_or_default(),
             self.configuration_sha256.clone().unwrap_or_default(),
             self.workers.map_or_else(String::new, |n| n.to_string()),
             self.processor.clone(),
@@ -109,6 +115,9 @@ impl Provenance {
         }
         if let Some(dataset) = &self.dataset {
             add("dataset", dataset.clone());
+        }
+        if let Some(sha256) = &self.dataset_sha256 {
+            add("files of the dataset", format!("SHA-256 {sha256}"));
         }
         if let Some(sha256) = &self.configuration_sha256 {
             add("configuration", format!("SHA-256 {sha256}"));
@@ -154,7 +163,7 @@ mod tests {
         };
         assert_eq!(provenance.cells("beta:assignment=random")[1], "r");
         assert_eq!(provenance.cells("absent")[1], "");
-        assert_eq!(provenance.cells("beta")[6], "2");
+        assert_eq!(provenance.cells("beta")[7], "2");
         let summary = provenance.summary();
         assert!(summary.iter().any(|(name, _)| name == "plugin beta"));
     }

@@ -187,6 +187,7 @@ fn provenance(args: &Args, runs: &Runs<'_>) -> Result<Provenance> {
     let seeds = (0..args.seeds).map(|n| first.wrapping_add(n));
     let mut provenance = provenance::of_command(seeds.collect());
     provenance::add_configuration(&mut provenance, runs.resolved);
+    provenance::add_dataset_files(&mut provenance, runs.resolved.dataset())?;
     provenance.workers = Some(runs.resolved.settings().workers);
     let mut shared = Vec::new();
     for order in &args.order {
