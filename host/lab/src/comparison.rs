@@ -91,17 +91,32 @@ pub struct FailedOrder {
     pub reason: String,
 }
 
+/// What a comparison is about to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ComparisonStep<'a> {
+    /// Name of the order as given by the user.
+    pub order: &'a str,
+    /// Number of orders before this one.
+    pub place: usize,
+    /// Number of orders.
+    pub orders: usize,
+    /// Seed of the plan.
+    pub seed: u64,
+    /// Number of trainers to simulate; `None` while the order plans.
+    pub trainers: Option<u32>,
+}
+
 /// Compares plans of all `orders` for `passes`, which are one grid with several seeds. Returns `None` if there are no
 /// passes.
 ///
-/// An order that fails is listed with its error, and does not affect the others. `progress` is called with the name of
-/// each order before it plans. `machines` are the numbers of trainers to simulate for the same pass.
+/// An order that fails is listed with its error, and does not affect the others. `progress` is called before each step.
+/// `machines` are the numbers of trainers to simulate for the same pass.
 pub fn compare(
     orders: &mut [NamedOrder],
     passes: &[(u64, Pass)],
     rates: &DeviceRates,
     machines: &[u32],
-    progress: &mut dyn FnMut(&str),
+    progress: &mut dyn FnMut(ComparisonStep<'_>),
 ) -> Option<ComparisonCase> {
     let (_, first) = passes.first()?;
     let mut case = ComparisonCase {
@@ -114,13 +129,25 @@ pub fn compare(
         refused: Vec::new(),
         pass: first.clone(),
     };
-    for (name, order) in orders {
-        progress(name);
+    let count = orders.len();
+    for (place, (name, order)) in orders.iter_mut().enumerate() {
+        let mut progress = |seed: u64, trainers: Option<u32>| {
+            progress(ComparisonStep {
+                order: name,
+                place,
+                orders: count,
+                seed,
+                trainers,
+            });
+        };
         let entry = match order {
-            Ok(order) => enter(name, order.as_mut(), passes, rates).map(|mut entry| {
-                entry.train_together(order.as_mut(), passes, machines);
-                entry
-            }),
+            Ok(order) => {
+                let entry = enter(name, order.as_mut(), passes, rates, &mut progress);
+                entry.map(|mut entry| {
+                    entry.train_together(order.as_mut(), passes, machines, &mut progress);
+                    entry
+                })
+            }
             Err(reason) => Err(reason.clone()),
         };
         match entry {
@@ -141,6 +168,7 @@ fn enter(
     order: &mut dyn BucketOrder,
     passes: &[(u64, Pass)],
     rates: &DeviceRates,
+    progress: &mut dyn FnMut(u64, Option<u32>),
 ) -> Result<OrderResult, String> {
     let mut entry = OrderResult {
         order: name.to_owned(),
@@ -153,6 +181,7 @@ fn enter(
         together_fault: None,
     };
     for (seed, pass) in passes {
+        progress(*seed, None);
         let started = pbg_clock::now();
         let plan = order.plan(pass).map_err(|error| error.to_string())?;
         let planning_seconds = started.elapsed().as_secs_f64();
@@ -176,9 +205,11 @@ impl OrderResult {
         order: &mut dyn BucketOrder,
         passes: &[(u64, Pass)],
         machines: &[u32],
+        progress: &mut dyn FnMut(u64, Option<u32>),
     ) {
         for (seed, (_, pass)) in self.seeds.iter_mut().zip(passes) {
             for &trainers in machines {
+                progress(seed.seed, Some(trainers));
                 match simulate(order, pass, trainers, false) {
                     Ok(rounds) => seed.together.push(rounds),
                     Err(fault) => {
@@ -318,11 +349,22 @@ mod tests {
             write: 1e8,
         };
         let mut heard = Vec::new();
-        let case = compare(&mut orders, &passes, &rates, &[1, 2], &mut |name| {
-            heard.push(name.to_owned())
+        let case = compare(&mut orders, &passes, &rates, &[1, 2], &mut |step| {
+            assert_eq!(step.orders, 3);
+            heard.push((step.place, step.order.to_owned(), step.seed, step.trainers));
         });
         let case = case.unwrap();
-        assert_eq!(heard, ["bad", "absent", "rows"]);
+        let rows = |seed, trainers| (2, "rows".to_owned(), seed, trainers);
+        let steps = [
+            (0, "bad".to_owned(), 1, None),
+            rows(1, None),
+            rows(2, None),
+            rows(1, Some(1)),
+            rows(1, Some(2)),
+            rows(2, Some(1)),
+            rows(2, Some(2)),
+        ];
+        assert_eq!(heard, steps);
         assert_eq!((case.lower_bound, case.orders.len()), (8, 1));
         assert_eq!(case.orders[0].range(|a| a.swaps as f64), (37.0, 37.0));
         assert_eq!(case.orders[0].spread(|a| a.swaps as f64), None);

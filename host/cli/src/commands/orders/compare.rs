@@ -1,6 +1,7 @@
 //! `pbg-host orders compare`.
 
-use indicatif::ProgressBar;
+mod progress;
+
 use pbg_lab::comparison::{NamedOrder, OrderComparison, compare};
 use pbg_report::provenance::Provenance;
 use pbg_report::table::comparison_csv;
@@ -16,6 +17,7 @@ use crate::options::ConfigArgs;
 use crate::provenance;
 use crate::terminal::{self, Terminal};
 use pbg_session::orders::{OrderSpec, parse_order, require_distinct};
+use progress::CompareProgress;
 
 /// Compare bucket orders without training.
 ///
@@ -86,7 +88,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         rates,
         cases: Vec::new(),
     };
-    let bar = terminal.shown(ProgressBar::new_spinner());
+    let mut progress = CompareProgress::new(terminal);
     for grid in setting.grids() {
         let buffers = match args.buffer.as_slice() {
             [] => setting.buffers(grid),
@@ -94,21 +96,17 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
         };
         for buffer in buffers {
             let passes = setting.passes(grid, buffer, args.seeds)?;
-            let mut progress = |name: &str| {
-                bar.set_message(format!("buffer {buffer}: planning {name}"));
-                bar.tick();
-            };
             let case = compare(
                 &mut orders,
                 &passes,
                 &comparison.rates,
                 &args.machines,
-                &mut progress,
+                &mut |step| progress.show(grid, buffer, &step),
             );
             comparison.cases.extend(case);
         }
     }
-    bar.finish_and_clear();
+    progress.finish();
     if args.outputs.any() {
         let provenance = provenance(args, &setting, &orders);
         args.outputs.write(
