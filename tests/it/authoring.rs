@@ -113,6 +113,9 @@ fn built(place: &Workplace, kind: &str, language: &str) -> PathBuf {
     let findings = report["findings"].as_array().unwrap();
     let broken = findings.iter().any(|f| f["outcome"] == "broken");
     assert!(findings.len() > 3 && !broken, "{report}");
+    let inspection = opened(&component).inspection().clone();
+    let interpreted = matches!(language, "python" | "js");
+    assert_eq!(inspection.has_interpreter, interpreted, "{inspection:?}");
     component
 }
 

@@ -35,6 +35,7 @@ mod function_cache;
 mod grants;
 mod guest;
 mod interface_name;
+mod interpreter;
 mod limits;
 mod limits_table;
 mod log;

@@ -17,6 +17,7 @@ use crate::engine::SandboxEngine;
 use crate::error::LoadError;
 use crate::fault::chain;
 use crate::grants::{FolderGrant, GrantedFolders};
+use crate::interpreter;
 use crate::limits::Limits;
 use crate::log::LogSink;
 use crate::loss::{LoadedLoss, load_computed, load_traced};
@@ -64,6 +65,8 @@ pub struct PluginInfo {
     pub exports: Vec<String>,
     /// Whether it imports the interface for reading files; a configuration has to grant it a folder then.
     pub reads_files: bool,
+    /// Whether it contains the interpreter of its author's language, which imports every interface, used or not.
+    pub has_interpreter: bool,
     /// Size of the component (bytes).
     pub size: u64,
     /// SHA-256 of the component, in hexadecimal.
@@ -191,6 +194,7 @@ impl Sandbox {
                 .imports
                 .iter()
                 .any(|import| import.contains("/files@")),
+            has_interpreter: interpreter::is_in(&bytes),
             imports: program.imports.clone(),
             exports: program.exports.clone(),
             size: program.size,

@@ -45,10 +45,6 @@ pub(super) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     terminal::print_result(args.json, &labelled, |out| show(out, &labelled))
 }
 
-/// Size (bytes) beyond which a component probably contains an interpreter: those of JavaScript and Python alone have
-/// more than 10 MiB, and compiled plugins usually a few hundred KiB.
-const LARGEST_COMPILED: u64 = 4 << 20;
-
 fn show(out: &mut dyn Write, Labelled { source, inspection }: &Labelled<'_>) -> io::Result<()> {
     let metadata = &inspection.metadata;
     writeln!(
@@ -68,10 +64,8 @@ fn show(out: &mut dyn Write, Labelled { source, inspection }: &Labelled<'_>) -> 
     };
     writeln!(out, "  imports   {imports}")?;
     if inspection.reads_files {
-        let note = match inspection.size > LARGEST_COMPILED {
-            true => {
-                " (of this size, it probably contains an interpreter, which imports every interface, used or not)"
-            }
+        let note = match inspection.has_interpreter {
+            true => " (it contains an interpreter, which imports every interface, used or not)",
             false => "",
         };
         writeln!(
