@@ -338,15 +338,19 @@ fn without_gradient(
 fn parts(formula: &ComparatorFormula, case: &PairCase) -> Vec<String> {
     let definition = formula.definition();
     let components = formula.components();
-    let name = |index: usize| match components {
-        1 => Some(["left", "right"][index].to_owned()),
-        _ => Some(format!(
-            "{}.{}",
-            ["left", "right"][index / components],
-            index % components
-        )),
+    let name = |node| {
+        let FormulaNode::Component(index) = node else {
+            return None;
+        };
+        let index = index as usize;
+        let side = ["left", "right"].get(index / components)?;
+        Some(match components {
+            1 => (*side).to_owned(),
+            _ => format!("{side}.{}", index % components),
+        })
     };
-    let parts = FormulaParts::new(&definition.nodes, definition.score, &name);
+    let outputs = [definition.score];
+    let parts = FormulaParts::new(&definition.nodes, &outputs, &name);
     parts.idle("the score", "pairs", |condition| {
         Some(outcomes(definition, condition, case))
     })

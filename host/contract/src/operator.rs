@@ -3,11 +3,15 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use pbg_formula::node::{Binary, FormulaNode, NodeId};
 use pbg_formula::operator::interpret::VectorInput;
-use pbg_formula::operator::{FormulaExecutor, FormulaHandle, InitialValue, OperatorFormula};
+use pbg_formula::operator::{
+    FormulaExecutor, FormulaHandle, InitialValue, OperatorDefinition, OperatorFormula,
+};
 
 use crate::differences::{compare, numbers, one_sided_slopes, wide};
 use crate::finding::ContractReport;
+use crate::parts::FormulaParts;
 use crate::timing::{Timing, time};
 
 #[cfg(test)]
@@ -112,6 +116,10 @@ pub fn check_operator(formula: &OperatorFormula, executors: OperatorExecutors) -
     let found = of_each(sides, |side| reached(side.executed.as_mut(), ordinary));
     report.add_promise("embedding", found);
     report.add_promise("parameters", used(formula, sides, ordinary));
+    let idle = parts(formula, &cases);
+    if !idle.is_empty() {
+        report.add_note("formula", idle.join("\n"));
+    }
     report
 }
 
@@ -346,6 +354,52 @@ fn used(
     let names = formula.parameters().iter().map(|p| p.name.as_str());
     let names: Vec<&str> = names.collect();
     Ok(format!("{}: each has a gradient", names.join(", ")))
+}
+
+/// Returns a sentence for every part of the formula that does nothing for either side.
+fn parts(formula: &OperatorFormula, cases: &[Case]) -> Vec<String> {
+    let definition = formula.definition();
+    let name = |node| match node {
+        FormulaNode::Parameter(index) => {
+            let parameter = definition.parameters.get(index as usize);
+            parameter.map(|parameter| parameter.name.clone())
+        }
+        FormulaNode::Component(_) if definition.components == 1 => Some("embedding".to_owned()),
+        FormulaNode::Component(index) => Some(format!("embedding.{index}")),
+        _ => None,
+    };
+    let outputs = [&definition.outputs[..], &definition.lhs_outputs].concat();
+    let parts = FormulaParts::new(&definition.nodes, &outputs, &name);
+    parts.idle("the result", "embeddings", |condition| {
+        Some(outcomes(definition, condition, cases))
+    })
+}
+
+/// Returns whether a condition holds for some elements of the embeddings of all cases, and whether it fails for some.
+fn outcomes(definition: &OperatorDefinition, condition: NodeId, cases: &[Case]) -> [bool; 2] {
+    let mut nodes = definition.nodes.clone();
+    let zero = nodes.len() as NodeId;
+    nodes.extend([
+        FormulaNode::Constant(0.0),
+        FormulaNode::Binary(Binary::NotEqual, condition, zero),
+    ]);
+    let holding = OperatorDefinition {
+        nodes,
+        outputs: vec![zero + 1],
+        ..definition.clone()
+    };
+    let dimension = WIDTH * definition.components as usize;
+    let [mut holds, mut fails] = [false; 2];
+    for case in cases {
+        let parameters: Vec<&[f32]> = case.parameters.chunks(WIDTH).collect();
+        for embedding in case.embeddings.chunks(dimension) {
+            for element in holding.apply(embedding, &parameters) {
+                holds |= element != 0.0;
+                fails |= element == 0.0;
+            }
+        }
+    }
+    [holds, fails]
 }
 
 /// Times the forward pass of `rows` embeddings of `dimension` floats, and the forward and backward pass.

@@ -8,20 +8,20 @@ const DEPTH: u32 = 3;
 /// Nodes of a formula, with the names of its inputs.
 pub(crate) struct FormulaParts<'a> {
     nodes: &'a [FormulaNode],
-    output: NodeId,
-    /// Name of the parameter or the component with an index.
-    name: &'a dyn Fn(usize) -> Option<String>,
+    outputs: &'a [NodeId],
+    /// Name of a parameter or a component.
+    name: &'a dyn Fn(FormulaNode) -> Option<String>,
 }
 
 impl<'a> FormulaParts<'a> {
     pub(crate) fn new(
         nodes: &'a [FormulaNode],
-        output: NodeId,
-        name: &'a dyn Fn(usize) -> Option<String>,
+        outputs: &'a [NodeId],
+        name: &'a dyn Fn(FormulaNode) -> Option<String>,
     ) -> Self {
         Self {
             nodes,
-            output,
+            outputs,
             name,
         }
     }
@@ -34,7 +34,7 @@ impl<'a> FormulaParts<'a> {
         inputs: &str,
         outcomes: impl Fn(NodeId) -> Option<[bool; 2]>,
     ) -> Vec<String> {
-        let (nodes, used) = (self.nodes, used(self.nodes, self.output));
+        let (nodes, used) = (self.nodes, used(self.nodes, self.outputs));
         let mut found = Vec::new();
         for (id, node) in (0..).zip(nodes) {
             let is_operand = nodes.iter().any(|other| other.operands().any(|x| x == id));
@@ -67,8 +67,8 @@ impl<'a> FormulaParts<'a> {
             FormulaNode::Positive => "positive".to_owned(),
             FormulaNode::Negative => "negative".to_owned(),
             FormulaNode::Constant(value) => value.to_string(),
-            FormulaNode::Parameter(index) | FormulaNode::Component(index) => {
-                (self.name)(index as usize).unwrap_or_else(|| node.to_string())
+            FormulaNode::Parameter(_) | FormulaNode::Component(_) => {
+                (self.name)(node).unwrap_or_else(|| node.to_string())
             }
             _ => node
                 .to_string()
@@ -91,10 +91,10 @@ impl<'a> FormulaParts<'a> {
     }
 }
 
-/// Returns for each node whether the node `output` depends on it.
-pub(crate) fn used(nodes: &[FormulaNode], output: NodeId) -> Vec<bool> {
+/// Returns for each node whether one of the nodes `outputs` depends on it.
+pub(crate) fn used(nodes: &[FormulaNode], outputs: &[NodeId]) -> Vec<bool> {
     let mut used = vec![false; nodes.len()];
-    used[output as usize] = true;
+    outputs.iter().for_each(|&id| used[id as usize] = true);
     for id in (0..used.len()).rev() {
         if used[id] {
             let operands = nodes[id].operands();

@@ -9,7 +9,7 @@ use crate::parts::{FormulaParts, used};
 
 /// Checks that the loss depends on every parameter of the formula.
 pub(super) fn parameters(graph: &LossGraph) -> Result<String, String> {
-    let used = used(graph.nodes(), graph.output());
+    let used = used(graph.nodes(), &[graph.output()]);
     let is_used = |index: usize| {
         let nodes = graph.nodes().iter().zip(&used);
         nodes.into_iter().any(|(node, used)| {
@@ -29,8 +29,12 @@ pub(super) fn parameters(graph: &LossGraph) -> Result<String, String> {
 /// Returns a sentence for every value that is computed and not used, and for every branch that no score tried takes.
 pub(super) fn idle(graph: &LossGraph) -> Vec<String> {
     let names = names(graph);
-    let name = |index: usize| names.get(index).map(|&name| name.to_owned());
-    let parts = FormulaParts::new(graph.nodes(), graph.output(), &name);
+    let name = |node| match node {
+        FormulaNode::Parameter(index) => names.get(index as usize).map(|&name| name.to_owned()),
+        _ => None,
+    };
+    let outputs = [graph.output()];
+    let parts = FormulaParts::new(graph.nodes(), &outputs, &name);
     parts.idle("the loss", "scores", |condition| outcomes(graph, condition))
 }
 

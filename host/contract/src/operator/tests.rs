@@ -1,5 +1,5 @@
-use pbg_formula::node::{Binary, FormulaNode, Unary};
-use pbg_formula::operator::{OperatorDefinition, ParameterVector};
+use pbg_formula::node::Unary;
+use pbg_formula::operator::ParameterVector;
 
 use super::*;
 
@@ -79,6 +79,13 @@ fn checked(formula: OperatorFormula, factor: f64) -> ContractReport {
     check_operator(&formula, executors)
 }
 
+/// Returns the lines on parts of the formula that do nothing.
+fn idle(report: &ContractReport) -> Vec<&str> {
+    let mut findings = report.findings().iter();
+    let found = findings.find(|finding| finding.promise == "formula");
+    found.map_or(Vec::new(), |finding| finding.detail.lines().collect())
+}
+
 fn broken(report: &ContractReport) -> Vec<&'static str> {
     let findings = report.findings().iter();
     let broken = findings.filter(|finding| finding.outcome == crate::FindingOutcome::Broken);
@@ -154,4 +161,42 @@ fn an_embedding_that_nothing_trains_is_found() {
     ];
     let report = checked(formula(&[&LEAVES[..], &more].concat(), 5), 1.0);
     assert_eq!(broken(&report), ["embedding"], "{report:?}");
+}
+
+#[test]
+fn parts_without_influence_are_named() {
+    // Scaled right entities, or their sums where a modulus is greater than -1, which it always is.
+    let more = [
+        FormulaNode::Binary(Binary::Mul, 0, 1),
+        FormulaNode::Binary(Binary::Add, 3, 2),
+        FormulaNode::Unary(Unary::Abs, 0),
+        FormulaNode::Constant(-1.0),
+        FormulaNode::Binary(Binary::Greater, 5, 6),
+        FormulaNode::Select(7, 4, 3),
+        FormulaNode::Binary(Binary::Mul, 1, 0),
+    ];
+    let report = checked(formula(&[&LEAVES[..], &more].concat(), 8), 1.0);
+    assert_eq!(broken(&report), [""; 0], "{report:?}");
+    assert_eq!(
+        idle(&report),
+        [
+            "for all embeddings tried, greater(abs(embedding), -1) holds, so the branch for the opposite is never taken",
+            "mul(p, embedding) is computed, and the result does not depend on it",
+        ]
+    );
+}
+
+#[test]
+fn parts_that_one_side_needs_are_not_idle() {
+    assert_eq!(idle(&checked(scaled(), 1.0)), [""; 0]);
+    assert_eq!(idle(&checked(projected(), 1.0)), [""; 0]);
+    // A condition that holds for some elements only.
+    let more = [
+        FormulaNode::Binary(Binary::Mul, 0, 1),
+        FormulaNode::Binary(Binary::Add, 0, 2),
+        FormulaNode::Binary(Binary::Greater, 0, 2),
+        FormulaNode::Select(5, 3, 4),
+    ];
+    let report = checked(formula(&[&LEAVES[..], &more].concat(), 6), 1.0);
+    assert_eq!(idle(&report), [""; 0], "{report:?}");
 }
