@@ -26,14 +26,15 @@ pub struct OrderSpec {
     pub parameters: BTreeMap<String, Value>,
 }
 
-/// Parses `NAME|FILE[:KEY=VALUE,...]`.
+/// Parses `NAME|FILE[:KEY=VALUE,...]`. A URL is returned whole: no order is loaded from one, and the loader says so.
 pub fn parse_order(text: &str) -> Result<OrderSpec, String> {
     let whole = |plugin: &str| OrderSpec {
         label: text.to_owned(),
         plugin: plugin.to_owned(),
         parameters: BTreeMap::new(),
     };
-    let Some((plugin, list)) = text.split_once(':').filter(|_| !Path::new(text).exists()) else {
+    let parts = text.split_once(':').filter(|_| !Path::new(text).exists());
+    let Some((plugin, list)) = parts.filter(|(_, list)| !list.starts_with("//")) else {
         return Ok(whole(text));
     };
     let mut wanted = whole(plugin);
@@ -226,5 +227,19 @@ mod tests {
         assert_eq!(order.parameters["levels"], Value::from(2));
         assert_eq!(parse_order("dir/my.wasm").unwrap().plugin, "dir/my.wasm");
         assert!(parse_order("beta:assignment").is_err());
+    }
+
+    #[test]
+    fn a_url_is_no_name_with_parameters() {
+        for url in [
+            "oci://ghcr.io/me/mine:1.0",
+            "https://a.b/c.wasm",
+            "s3://a/b:levels=2",
+        ] {
+            assert_eq!(parse_order(url).unwrap().plugin, url);
+        }
+        let order = parse_order("from_file:path=s3://a/b").unwrap();
+        assert_eq!(order.plugin, "from_file");
+        assert_eq!(order.parameters["path"], Value::from("s3://a/b"));
     }
 }
