@@ -160,13 +160,30 @@ fn ask(
     sampler: &mut dyn NegativeSampler,
     candidates: &NegativeCandidates,
 ) -> Result<Vec<DistributionPart>, String> {
-    let shown = || format!("{}, {:?}", candidates.relation_name, candidates.side);
     let parts = sampler.distribution(candidates);
+    let shown = || shown(candidates);
     let parts =
         parts.map_err(|fault| format!("{}: {}: {}", shown(), fault.function, fault.reason))?;
     check_distribution(&parts, sampler.required())
         .map_err(|broken| format!("{}: {broken}", shown()))?;
     Ok(parts)
+}
+
+/// Describes candidates, for a message.
+fn shown(candidates: &NegativeCandidates) -> String {
+    let side = side_name(candidates.side);
+    format!(
+        "{}, whose {side} side is replaced",
+        candidates.relation_name
+    )
+}
+
+/// Returns the name of a side, for a message.
+pub(crate) fn side_name(side: Side) -> &'static str {
+    match side {
+        Side::Lhs => "left",
+        Side::Rhs => "right",
+    }
 }
 
 /// Checks that the same candidates have the same distribution, whatever was asked before.
@@ -187,9 +204,9 @@ fn again(
         ] {
             if answer != *before {
                 return Err(format!(
-                    "{}, {:?}: the distribution differs when {which}; it may depend on the arguments and the \
-                     configuration alone",
-                    candidates.relation_name, candidates.side
+                    "{}: the distribution differs when {which}; it may depend on the arguments and the configuration \
+                     alone",
+                    shown(candidates)
                 ));
             }
         }
@@ -206,7 +223,7 @@ fn frequencies(
     cases: &[(NegativeCandidates, SimulatedCounts)],
     answers: &[Vec<DistributionPart>],
 ) -> Result<String, String> {
-    let mut closest = f64::INFINITY;
+    let (mut closest, mut compared) = (f64::INFINITY, 0);
     let (mut least, mut means) = (WANTED, Vec::new());
     for (number, ((candidates, counts), parts)) in (0..).zip(cases.iter().zip(answers)) {
         let probabilities = probabilities(parts, counts);
@@ -216,23 +233,20 @@ fn frequencies(
         for _ in 0..DRAWS {
             drawn[mixture.draw(&mut rng) as usize] += 1;
         }
-        let (chi, degrees) = chi_square(&drawn, &probabilities)?;
-        let limit = chi_square_limit(degrees);
-        if chi > limit {
-            return Err(format!(
-                "{}, {:?}: {DRAWS} draws differ from the distribution: chi-square {chi:.1} of {degrees} degrees of \
-                 freedom, above {limit:.1}",
-                candidates.relation_name, candidates.side
-            ));
+        if let Some((chi, degrees)) = chi_square(&drawn, &probabilities)? {
+            let limit = chi_square_limit(degrees);
+            if chi > limit {
+                return Err(format!(
+                    "{}: {DRAWS} draws differ from the distribution: chi-square {chi:.1} of {degrees} degrees of \
+                     freedom, above {limit:.1}",
+                    shown(candidates)
+                ));
+            }
+            (closest, compared) = (closest.min(limit - chi), compared + 1);
         }
-        closest = closest.min(limit - chi);
         let left_out = count_left_out(&mixture, parts, &mut rng);
-        let (fewest, mean) = left_out.map_err(|problem| {
-            format!(
-                "{}, {:?}: {problem}",
-                candidates.relation_name, candidates.side
-            )
-        })?;
+        let (fewest, mean) =
+            left_out.map_err(|problem| format!("{}: {problem}", shown(candidates)))?;
         least = least.min(fewest);
         means.push(mean);
     }
@@ -245,10 +259,18 @@ fn frequencies(
         }
         false => String::new(),
     };
+    let certain = match cases.len() - compared {
+        0 => String::new(),
+        all if compared == 0 => {
+            return Ok(format!(
+                "each of {all} distributions draws nearly always one entity, which leaves no frequencies to compare{left_out}"
+            ));
+        }
+        certain => format!("\n{certain} others draw nearly always one entity"),
+    };
     Ok(format!(
-        "{DRAWS} draws from each of {} distributions have its probabilities: chi-square at least {closest:.1} below its \
-         limit,\nwhich a correct sampler exceeds once in 10 million tests{left_out}",
-        cases.len()
+        "{DRAWS} draws from each of {compared} distributions have its probabilities: chi-square at least {closest:.1} below \
+         its limit,\nwhich a correct sampler exceeds once in 10 million tests{certain}{left_out}"
     ))
 }
 
@@ -370,11 +392,15 @@ fn probabilities(parts: &[DistributionPart], counts: &SimulatedCounts) -> Vec<f6
     (0..ENTITIES as usize).map(entity).collect()
 }
 
-/// Returns Pearson's chi-square and its degrees of freedom. Entities that are expected less than five times are pooled.
+/// Returns Pearson's chi-square and its degrees of freedom; `None` if there is only one class, which leaves nothing to
+/// compare. Entities that are expected less than five times are pooled.
 ///
 /// # Errors
 /// Names an entity that was drawn although its probability is 0.
-pub(crate) fn chi_square(drawn: &[u64], probabilities: &[f64]) -> Result<(f64, u32), String> {
+pub(crate) fn chi_square(
+    drawn: &[u64],
+    probabilities: &[f64],
+) -> Result<Option<(f64, u32)>, String> {
     let draws: u64 = drawn.iter().sum();
     let (mut chi, mut cells) = (0.0, 0);
     let (mut rare, mut rarely) = (0.0, 0);
@@ -399,14 +425,14 @@ pub(crate) fn chi_square(drawn: &[u64], probabilities: &[f64]) -> Result<(f64, u
     if rare >= 5.0 {
         add(rarely, rare);
     }
-    Ok((chi, (cells as u32).saturating_sub(1)))
+    Ok(match cells {
+        0 | 1 => None,
+        cells => Some((chi, cells - 1)),
+    })
 }
 
 /// Returns the value that chi-square exceeds with the error probability of [`QUANTILE`] (Wilson, Hilferty 1931).
 pub(crate) fn chi_square_limit(degrees: u32) -> f64 {
-    if degrees == 0 {
-        return 1e-6;
-    }
     let degrees = f64::from(degrees);
     let spread = 2.0 / (9.0 * degrees);
     degrees * (1.0 - spread + QUANTILE * spread.sqrt()).powi(3)
@@ -540,11 +566,40 @@ mod tests {
             let rest = (u64::from(DRAWS) - first) / 3;
             [first, rest, rest, rest]
         };
-        let (chi, degrees) = chi_square(&drawn(50_000), &probabilities).unwrap();
+        let compared = |first| chi_square(&drawn(first), &probabilities).unwrap().unwrap();
+        let (chi, degrees) = compared(50_000);
         assert!(chi < chi_square_limit(degrees), "{chi}");
-        let (chi, degrees) = chi_square(&drawn(52_000), &probabilities).unwrap();
+        let (chi, degrees) = compared(52_000);
         assert!(chi > chi_square_limit(degrees), "{chi}");
         assert!(chi_square(&[1, 2], &[1.0, 0.0]).is_err());
+        // Four draws of the second are expected, and none happened.
+        let rare = [1.0 - 4.0 / f64::from(DRAWS), 4.0 / f64::from(DRAWS)];
+        assert_eq!(chi_square(&[DRAWS.into(), 0], &rare), Ok(None));
+    }
+
+    fn detail(parts: &[(f64, CandidateWeights)], promise: &str) -> String {
+        let report = checked(parts, false);
+        let mut findings = report.findings().iter();
+        let found = findings.find(|finding| finding.promise == promise);
+        found.unwrap_or_else(|| panic!("{report:?}")).detail.clone()
+    }
+
+    #[test]
+    fn a_distribution_of_one_entity_has_no_frequencies() {
+        let one = CandidateWeights::Listed {
+            names: vec!["a".to_owned()],
+            weights: vec![1.0],
+        };
+        let text = detail(&[(1.0, one)], "frequencies");
+        assert!(text.contains("no frequencies to compare"), "{text}");
+        assert!(!text.contains("chi-square"), "{text}");
+    }
+
+    #[test]
+    fn sides_have_names() {
+        let text = detail(&[(f64::NAN, CandidateWeights::Uniform)], "distributes");
+        let expected = "relation 0, whose left side is replaced: ";
+        assert!(text.starts_with(expected), "{text}");
     }
 
     /// The approximation is close for many degrees of freedom and too large for few.

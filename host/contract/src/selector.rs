@@ -13,7 +13,7 @@ use pbg_core::weighted_draws::draw_by_weights;
 use rand::RngExt as _;
 
 use crate::finding::ContractReport;
-use crate::negatives::{chi_square, chi_square_limit};
+use crate::negatives::{chi_square, chi_square_limit, side_name};
 use crate::timing::{Timing, time};
 
 /// Instance of a selector under test, or the reason why it could not be created.
@@ -150,10 +150,7 @@ fn shown(chunk: &NegativeChunk) -> String {
     format!(
         "a chunk of {}, whose {} side is replaced by {} of {}",
         counted(chunk.replaced.len(), ["edge", "edges"]),
-        match chunk.side {
-            Side::Lhs => "left",
-            Side::Rhs => "right",
-        },
+        side_name(chunk.side),
         counted(chunk.negatives as usize, ["negative", "negatives"]),
         counted(chunk.entities as usize, ["entity", "entities"])
     )
@@ -222,7 +219,9 @@ fn frequencies(cases: &[NegativeChunk], answers: &[NegativeSelection]) -> Result
             .iter()
             .map(|&weight| f64::from(weight) / sum)
             .collect();
-        let (chi, degrees) = chi_square(&drawn, &probabilities)?;
+        let Some((chi, degrees)) = chi_square(&drawn, &probabilities)? else {
+            continue;
+        };
         let limit = chi_square_limit(degrees);
         if chi > limit {
             return Err(format!(
@@ -236,7 +235,7 @@ fn frequencies(cases: &[NegativeChunk], answers: &[NegativeSelection]) -> Result
     }
     if tested == 0 {
         return Ok(format!(
-            "no selection among at most {MOST_CANDIDATES} candidates leaves a choice"
+            "no selection among at most {MOST_CANDIDATES} candidates leaves a choice whose frequencies can be compared"
         ));
     }
     Ok(format!(
