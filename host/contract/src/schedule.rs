@@ -89,9 +89,14 @@ pub fn check_schedule(create: impl Fn() -> ScheduleInstance) -> ContractReport {
 }
 
 fn ask(schedule: &mut dyn RateSchedule, position: SchedulePosition) -> Result<f64, String> {
-    let factor = schedule.factor(position);
-    let factor =
-        factor.map_err(|fault| format!("{position}: {}: {}", fault.function, fault.reason))?;
+    let factor = schedule.factor(position).map_err(|fault| {
+        let told = format!("{}: {}", fault.function, fault.reason);
+        // The sandbox names the position itself where the factor is wrong.
+        match fault.reason.contains(&position.to_string()) {
+            true => told,
+            false => format!("{position}: {told}"),
+        }
+    })?;
     check_factor(position, factor).map_err(|broken| broken.to_string())?;
     Ok(factor)
 }
@@ -192,7 +197,7 @@ pub fn bench_schedule(
 mod tests {
     use super::*;
     use crate::FindingOutcome;
-    use pbg_core::strategy::StrategyId;
+    use pbg_core::strategy::{FaultCause, StrategyId};
 
     /// Schedule that is a function of the position and of the number of earlier calls.
     struct Fixed(StrategyId, fn(SchedulePosition, u32) -> f64, u32);
@@ -208,15 +213,34 @@ mod tests {
         }
     }
 
+    /// Schedule whose calls fail for a reason.
+    struct Failing(StrategyId, &'static str);
+
+    impl RateSchedule for Failing {
+        fn id(&self) -> &StrategyId {
+            &self.0
+        }
+
+        fn factor(&mut self, _: SchedulePosition) -> Result<f64, StrategyError> {
+            Err(StrategyError {
+                strategy: id(),
+                function: "factor",
+                reason: self.1.into(),
+                cause: FaultCause::Strategy,
+            })
+        }
+    }
+
+    fn id() -> StrategyId {
+        StrategyId {
+            name: "fixed".to_owned(),
+            version: "1".to_owned(),
+            sha256: String::new(),
+        }
+    }
+
     fn checked(factor: fn(SchedulePosition, u32) -> f64) -> ContractReport {
-        check_schedule(|| {
-            let id = StrategyId {
-                name: "fixed".to_owned(),
-                version: "1".to_owned(),
-                sha256: String::new(),
-            };
-            Ok(Box::new(Fixed(id, factor, 0)))
-        })
+        check_schedule(|| Ok(Box::new(Fixed(id(), factor, 0))))
     }
 
     fn found(report: &ContractReport, promise: &str) -> (FindingOutcome, String) {
@@ -262,6 +286,24 @@ mod tests {
             let (outcome, text) = found(&checked(factor), "factors");
             assert_eq!(outcome, FindingOutcome::Broken, "{text}");
             assert!(text.contains(shown) && text.contains("epoch 0"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_position_is_named_once() {
+        for (reason, expected) in [
+            (
+                "at epoch 0 of a schedule from 0 to 1, it is -1",
+                "factor: at epoch 0 of a schedule from 0 to 1, it is -1",
+            ),
+            (
+                "it trapped",
+                "epoch 0 of a schedule from 0 to 1: factor: it trapped",
+            ),
+        ] {
+            let report = check_schedule(|| Ok(Box::new(Failing(id(), reason))));
+            let (outcome, text) = found(&report, "factors");
+            assert_eq!((outcome, &text[..]), (FindingOutcome::Broken, expected));
         }
     }
 
