@@ -32,7 +32,7 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// Returns warnings about the epochs of the decay and its end.
+/// Returns warnings about the epochs of the warm-up and of the decay, and its end.
 fn of_length(config: &Config) -> Vec<String> {
     let keys = &config.lr_schedule;
     if keys.decays() {
@@ -54,5 +54,13 @@ fn of_length(config: &Config) -> Vec<String> {
             "lr_schedule.{name}: has no effect without a decay: set `lr_schedule.decay` to `linear`, `cosine` or a plugin"
         )
     };
-    given.map(text).collect()
+    let mut warnings: Vec<String> = given.map(text).collect();
+    if config.num_epochs > 0 && keys.warmup_epochs > f64::from(config.num_epochs) {
+        warnings.push(format!(
+            "lr_schedule.warmup_epochs: is {}, and num_epochs {}, so that training ends before learning rates have risen to \
+             the configured ones",
+            keys.warmup_epochs, config.num_epochs
+        ));
+    }
+    warnings
 }

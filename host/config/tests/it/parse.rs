@@ -675,7 +675,11 @@ fn keys_of_a_decay_that_there_is_not_are_a_warning() {
     let warned = |overrides: &[(&str, &str)]| set(overrides).warnings();
     let linear = ("lr_schedule.decay", "linear");
     let plugin = ("lr_schedule.decay", "step_decay");
-    let cases: [(&[(&str, &str)], &str); 4] = [
+    let cases: [(&[(&str, &str)], &str); 5] = [
+        (
+            &[("lr_schedule.warmup_epochs", "1.5")],
+            "lr_schedule.warmup_epochs: is 1.5, and num_epochs 1, so that training ends before learning rates have risen",
+        ),
         (
             &[plugin, ("lr_schedule.final_fraction", "0.1")],
             "lr_schedule.final_fraction: has no effect on the schedule `step_decay`",
@@ -698,6 +702,10 @@ fn keys_of_a_decay_that_there_is_not_are_a_warning() {
         assert_eq!(warnings.len(), 1, "{warnings:?}");
         assert!(warnings[0].starts_with(expected), "{warnings:?}");
     }
-    let fine = [linear, ("lr_schedule.final_fraction", "0.1")];
-    assert_eq!(warned(&fine), Vec::<String>::new());
+    for fine in [
+        &[linear, ("lr_schedule.final_fraction", "0.1")][..],
+        &[("lr_schedule.warmup_epochs", "1")],
+    ] {
+        assert_eq!(warned(fine), Vec::<String>::new());
+    }
 }
