@@ -21,7 +21,8 @@ The message and line of an exception are shown to the user, and `print` writes t
 Rules of the sandbox: no network, no clock, no files except those of granted folders, which `files`
 reads; code that uses anything else raises a PermissionError. Python's `random` gives the same numbers in
 every run and every pass, so draw from `Rng(grid_pass.seed)`. Packages with compiled code, such as
-numpy, cannot be used. `logging` writes to the host's log; its times are 0.
+numpy, cannot be used. `log` and `logging` write to the host's log; times of `logging` are 0. The natural
+logarithm in a formula is `ln`, or the method `log` of a value.
 """
 
 from . import files, log, run
