@@ -249,6 +249,12 @@ fn a_schedule_is_named_in_every_way_and_shown() {
     let said = said.succeeds().stdout;
     let shown = "learning rate schedule evil 6.6.6: factor 0.75 in the first pass and 0.25 in the last, from 0.25 to 0.75";
     assert!(said.contains(shown), "{said}");
+    let built_in = with(&["check"], &["lr_schedule.decay=linear"]);
+    let said = place.run(built_in).succeeds().stdout;
+    let shown = "learning rate schedule linear: factor 0.75 in the first pass and 0.25 in the last, from 0.25 to 0.75";
+    assert!(said.contains(shown), "{said}");
+    let said = place.run(["check"]).succeeds().stdout;
+    assert!(!said.contains("learning rate schedule"), "{said}");
     let said = place.run(["check", "--json", "--plugin", "shelf/mine.wasm"]);
     let said: serde_json::Value = serde_json::from_str(&said.succeeds().stdout).unwrap();
     assert_eq!(said["lr_schedule"]["passes"], 2);

@@ -27,10 +27,10 @@ pub struct ScheduledFactors {
     answers: Vec<f32>,
 }
 
-/// Course of the learning rates over a run, as a plugin decides it.
+/// Course of the learning rates over a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RateCourse {
-    /// The plugin.
+    /// The plugin, or the name of the built-in course.
     pub schedule: String,
     /// Number of passes.
     pub passes: u64,
@@ -116,6 +116,20 @@ impl ScheduledFactors {
         Self::new(schedule, plugin, extent).map(Some)
     }
 
+    /// Returns the factors of a built-in course in the first and the last of `passes` passes and, in between, in those in
+    /// which the warm-up ends. No other factor is lower or higher, since learning rates first rise and then fall.
+    fn turns(&self, passes: u64) -> Vec<f32> {
+        let Some(last) = passes.checked_sub(1) else {
+            return Vec::new();
+        };
+        let warm = self.schedule.warmup_epochs * passes_of_epoch(self.extent) as f64;
+        let warm = warm as u64;
+        let turn = warm.saturating_sub(1)..=warm.saturating_add(1);
+        let numbers = std::iter::once(0).chain(turn).chain([last]);
+        let factors = numbers.map(|number| self.of(pass(number.min(last), self.extent)));
+        factors.collect()
+    }
+
     /// Returns the factor of `pass`.
     pub(crate) fn of(&self, pass: PassId) -> f32 {
         match self.schedule.factor(pass, self.extent) {
@@ -129,7 +143,8 @@ impl ScheduledFactors {
     }
 }
 
-/// Asks the schedule of `strategies` for the factors of all passes of a run; `None` if it is not a plugin.
+/// Returns the course of the learning rates of a run, for which it asks the schedule of `strategies` if there is one;
+/// `None` if they are the same in all passes.
 ///
 /// # Errors
 /// When the plugin fails, or would be asked for too many passes, or when the dataset lacks an edge set.
@@ -139,19 +154,29 @@ pub fn rate_course(
 ) -> Result<Option<RateCourse>, RunError> {
     let extent = resolved.extent(&resolved.edge_sets()?)?;
     let factors = ScheduledFactors::of_run(resolved.config(), strategies, extent)?;
-    let Some((factors, schedule)) = factors.zip(strategies.schedule.as_ref()) else {
+    let Some(factors) = factors else {
         return Ok(None);
     };
     let passes = u64::from(extent.epochs).saturating_mul(passes_of_epoch(extent));
-    let answers = &factors.answers;
-    let course = answers.first().zip(answers.last());
-    Ok(course.map(|(first, last)| RateCourse {
-        schedule: schedule.id().to_string(),
+    let (schedule, course) = match resolved.config().lr_schedule.plugin() {
+        Some(name) => {
+            let plugin = strategies.schedule.as_ref();
+            let name = plugin.map_or_else(|| name.to_owned(), |plugin| plugin.id().to_string());
+            (name, factors.answers)
+        }
+        None => (
+            factors.schedule.decay.name().to_owned(),
+            factors.turns(passes),
+        ),
+    };
+    let ends = course.first().zip(course.last());
+    Ok(ends.map(|(first, last)| RateCourse {
+        schedule,
         passes,
         first: *first,
         last: *last,
-        lowest: answers.iter().copied().fold(f32::INFINITY, f32::min),
-        highest: answers.iter().copied().fold(0.0, f32::max),
+        lowest: course.iter().copied().fold(f32::INFINITY, f32::min),
+        highest: course.iter().copied().fold(0.0, f32::max),
     }))
 }
 
@@ -277,6 +302,32 @@ mod tests {
             }
             // The warm-up ends in the middle of the fifth pass, which belongs to the schedule.
             assert_eq!(plugin.asked, expected);
+        }
+    }
+
+    #[test]
+    fn the_turns_of_a_course_are_its_bounds() {
+        for (decay, warmup_epochs, decay_epochs) in [
+            (LrDecay::Linear, 0.0, 5),
+            (LrDecay::Linear, 0.75, 3),
+            (LrDecay::Cosine, 2.5, 9),
+            (LrDecay::Constant, 1.9, 5),
+            (LrDecay::Constant, 7.0, 5),
+        ] {
+            let schedule = LrSchedule {
+                warmup_epochs,
+                ..schedule(decay, decay_epochs)
+            };
+            let factors = ScheduledFactors::new(schedule, None, EXTENT).unwrap();
+            let all: Vec<f32> = (0..30).map(|n| factors.of(pass(n, EXTENT))).collect();
+            let turns = factors.turns(30);
+            let bounds = |factors: &[f32]| {
+                let least = factors.iter().copied().fold(f32::INFINITY, f32::min);
+                [least, factors.iter().copied().fold(0.0, f32::max)]
+            };
+            assert_eq!(bounds(&turns), bounds(&all), "{schedule:?}");
+            assert_eq!([turns[0], turns[turns.len() - 1]], [all[0], all[29]]);
+            assert!(factors.turns(0).is_empty());
         }
     }
 

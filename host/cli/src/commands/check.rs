@@ -178,7 +178,7 @@ struct Report {
     /// Negative sampler or selector, unless negatives are uniform.
     #[serde(skip_serializing_if = "Option::is_none")]
     negatives: Option<String>,
-    /// Course of the learning rates, if a plugin decides it.
+    /// Course of the learning rates, unless they stay as configured.
     #[serde(rename = "lr_schedule", skip_serializing_if = "Option::is_none")]
     rates: Option<RateCourse>,
     /// Price of comparing a pair of embeddings, unless scores are matrix products.
