@@ -241,8 +241,13 @@ fn what_does_not_fit_is_said_before_training() {
         .fails(3, &["relations.0.operator", "did you mean `rotate`?"]);
     let odd = with_operator("quate");
     let set = ["--set", "dimension=18"];
-    odd.run(TRAIN.iter().chain(&set))
-        .fails(3, &["a multiple of 4"]);
+    let words = [
+        "relations.0.operator",
+        "`quate` cuts embeddings into 4 components, so the dimension must be a multiple of 4",
+        "has 18",
+    ];
+    odd.run(TRAIN.iter().chain(&set)).fails(3, &words);
+    odd.run(["check"].iter().chain(&set)).fails(3, &words);
     let loss = with_operator("softmax");
     loss.run(TRAIN).fails(3, &["relations.0.operator"]);
     let place = Workplace::with_dataset(CONFIG);

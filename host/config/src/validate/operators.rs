@@ -1,5 +1,7 @@
 //! Rules of operators and of the regulariser.
 
+use std::collections::BTreeMap;
+
 use pbg_core::model::{Comparator, Operator, Optimizer, Regularizer};
 
 use super::{Validator, of_entity, of_relation, top};
@@ -35,6 +37,7 @@ impl Validator<'_> {
     }
 
     pub(super) fn operators(&mut self) {
+        self.components_of_formulas();
         for (i, relation) in self.relations() {
             let path = of_relation(i, "operator");
             let name = &relation.rhs;
@@ -66,6 +69,42 @@ impl Validator<'_> {
                     );
                 }
                 _ => {}
+            }
+        }
+    }
+
+    /// Checks that the formulas of operators can cut embeddings into components. The formula of a plugin is checked once
+    /// it has been loaded.
+    fn components_of_formulas(&mut self) {
+        let config = self.config;
+        let mut components = BTreeMap::new();
+        for (i, relation) in self.relations() {
+            let operator = &relation.operator;
+            if !config.formulas.contains_key(operator) || Operator::built_in(operator).is_some() {
+                continue;
+            }
+            let components = *components.entry(operator).or_insert_with(|| {
+                let found = config.operator(operator);
+                found.map_or(1, Operator::components)
+            });
+            let name = &relation.rhs;
+            let Some(dimension) = self.dimension(name) else {
+                continue;
+            };
+            if !(dimension as usize).is_multiple_of(components) {
+                let bias = match config.bias {
+                    true => {
+                        " (the bias coordinate counts, since it passes through the operator too)"
+                    }
+                    false => "",
+                };
+                self.report(
+                    [of_relation(i, "operator"), of_entity(name, "dimension"), top("dimension")],
+                    format!(
+                        "`{operator}` cuts embeddings into {components} components, so the dimension must be a multiple of \
+                         {components}; `{name}` has {dimension}{bias}"
+                    ),
+                );
             }
         }
     }
