@@ -214,3 +214,19 @@ fn the_standard_comparator_keeps_its_promises() {
         assert!(said.contains(call), "{said}");
     }
 }
+
+/// What training refuses, `check` refuses too.
+#[test]
+fn rounded_products_are_refused_before_training() {
+    let place = Workplace::with_dataset(CONFIG);
+    for comparator in ["l1", "hyperbolic", "squared_l2"] {
+        let chosen = format!("comparator={comparator}");
+        let set = [&chosen[..], "execution.precision=bf16"];
+        let named = format!("must be `fp32` with the comparator `{comparator}`");
+        for command in [&["check"][..], &TRAIN] {
+            let refused = place.run(with(command, &set));
+            refused.fails(3, &["execution.precision", &named]);
+        }
+    }
+    assert!(!place.path("model").exists());
+}

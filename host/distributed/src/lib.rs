@@ -42,3 +42,4 @@ pub use exchange_warnings::distributed_warnings;
 pub use run::train_distributed;
 pub use server_presence::{ServerPresence, server_token};
 pub use simulation::{Scenario, SimReport, SimTrainer, simulate_trainer};
+pub use unsupported::check_distributed;

@@ -193,12 +193,13 @@ pub fn open_device(resolved: &ResolvedConfig) -> Result<Option<Arc<dyn OpenDevic
     }
 }
 
-/// Checks that the configured device can be used.
+/// Checks that the configured device can be used, and that it can train the model.
 ///
 /// # Errors
-/// When the device cannot be opened.
+/// When the device cannot be opened, or as for [`check_supported`].
 pub fn check_device(resolved: &ResolvedConfig) -> Result<(), RunError> {
-    open_device(resolved).map(|_| ())
+    let place = open_device(resolved)?;
+    Ok(check_supported(resolved, place.is_some())?)
 }
 
 /// Checks that the model can be trained as configured.

@@ -9,8 +9,25 @@ use pbg_transport::{ConnectionOptions, InitMethod, RunName, connect};
 
 use super::faults::waits_for;
 use super::{Meeting, PATIENCE};
-use crate::support::Workplace;
 use crate::support::graph::CONFIG;
+use crate::support::{Workplace, with};
+
+#[test]
+fn check_refuses_what_several_trainers_cannot_train() {
+    let set = [
+        "distributed_init_method=file:///tmp/somewhere/else",
+        "num_machines=2",
+    ];
+    let place = Workplace::with_dataset(CONFIG);
+    place.run(with(&["check"], &set)).succeeds();
+    let none = [&set[..], &["num_epochs=0"]].concat();
+    let words = ["num_epochs = 0", "train on one machine"];
+    place.run(with(&["check"], &none)).fails(3, &words);
+    let one = CONFIG.replace("num_partitions = 3", "num_partitions = 1");
+    let place = Workplace::with_dataset(&one);
+    let words = ["no entity type has more than one partition"];
+    place.run(with(&["check"], &set)).fails(3, &words);
+}
 
 #[test]
 fn what_does_not_fit_is_refused_and_the_others_notice_nothing() {

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use pbg_core::batch_graph::pipeline::PipelineDevice;
+use pbg_core::model::Device;
 use pbg_core::plan::PlanCost;
 use pbg_core::strategy::BucketOrder;
 use pbg_dataset::describe::UnseenCounts;
 use pbg_lab::bound;
 use pbg_lab::cluster_simulation::{self, PassCost};
-use pbg_model::ResolvedConfig;
+use pbg_model::{ResolvedConfig, RunError};
 use pbg_train::{CheckReport, RateCourse};
 use serde::Serialize;
 
@@ -74,6 +75,7 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     filled.warnings.iter().for_each(|text| terminal.warn(text));
     let resolved = ResolvedConfig::new(config)?;
     resolved.check_checkpoint_path()?;
+    refuse_unsupported(&resolved)?;
     let mut needs = pbg_train::check(&resolved, Some(&filled.strategies))?;
     let partition_servers = ServerNeeds::of(&resolved, args.machines);
     if let Some(ServerNeeds {
@@ -155,7 +157,20 @@ pub(crate) fn run(args: &Args, terminal: Terminal) -> Result<()> {
     {
         terminal.warn(too_little);
     }
+    // What a GPU would need is shown on machines without one, too.
     Ok(pbg_train::check_device(&resolved)?)
+}
+
+/// Refuses what the processor cores, or several trainers, cannot train.
+fn refuse_unsupported(resolved: &ResolvedConfig) -> Result<()> {
+    if resolved.config().is_distributed() {
+        pbg_distributed::check_distributed(resolved).map_err(RunError::from)?;
+    }
+    match resolved.settings().device {
+        Device::Cpu => Ok(pbg_train::check_device(resolved)?),
+        // Devices are opened last.
+        Device::Cuda(_) => Ok(()),
+    }
 }
 
 /// Report of a check.

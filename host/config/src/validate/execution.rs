@@ -1,7 +1,7 @@
 //! Rules of `[execution]`.
 
 use super::{Validator, did_you_mean, of_entity, top};
-use pbg_core::model::{Device, EmbeddingFormat, Optimizer};
+use pbg_core::model::{Comparator, Device, EmbeddingFormat, Optimizer, Precision};
 
 impl Validator<'_> {
     /// Checks that the name of the device is valid and that the device supports the other keys.
@@ -16,8 +16,17 @@ impl Validator<'_> {
             );
             return self.report([key()], message);
         };
+        self.precision();
         if device == Device::Cpu {
             return;
+        }
+        if self.compares_pairs() {
+            let message = format!(
+                "is {device}, but comparators that are computed pair by pair, as `{}` is, run on the CPU only; use `cpu`, \
+                 or `dot`, `cos`, `l2` or `squared_l2`",
+                self.config.comparator
+            );
+            self.report([key(), top("comparator")], message);
         }
         if self.config.storage == EmbeddingFormat::Bf16 {
             let message = format!(
@@ -42,6 +51,40 @@ impl Validator<'_> {
             );
             self.report([key(), of_entity(name, "featurized")], message);
         }
+        for (name, _) in entities.iter().filter(|(_, entity)| entity.frozen) {
+            let message = format!(
+                "is {device}, which trains the embeddings of all types, but `{name}` is frozen; use `cpu`, or do not \
+                 freeze any type"
+            );
+            self.report([key(), of_entity(name, "frozen")], message);
+        }
+    }
+
+    /// Checks that scores do not lose too much if the factors of products are rounded.
+    fn precision(&mut self) {
+        if self.config.execution.precision == Precision::Fp32 {
+            return;
+        }
+        let comparator = &self.config.comparator;
+        let reason = match Comparator::built_in(comparator) {
+            Some(Comparator::L2 | Comparator::SquaredL2) => {
+                "would lose small distances in the difference of large numbers"
+            }
+            _ if self.compares_pairs() => {
+                "rounds the factors of matrix products, and this comparator is computed pair by pair"
+            }
+            _ => return,
+        };
+        let message = format!("must be `fp32` with the comparator `{comparator}`: bf16 {reason}");
+        let key = top("execution").join("precision");
+        self.report([key, top("comparator")], message);
+    }
+
+    /// Whether scores are a formula of each pair of embeddings and not of their inner products. A plugin's formula
+    /// counts once it has been loaded.
+    fn compares_pairs(&self) -> bool {
+        let comparator = self.config.comparator();
+        comparator.is_ok_and(|comparator| comparator.formula().is_some())
     }
 }
 

@@ -199,6 +199,29 @@ fn every_rule_between_keys_is_checked() {
             "execution.device: is cuda:0, but the featurized type `user` can be trained on the CPU only",
         ),
         (
+            &[("execution.precision", "bf16"), ("comparator", "l1")],
+            "execution.precision: must be `fp32` with the comparator `l1`: bf16 rounds the factors of matrix products",
+        ),
+        (
+            &[
+                ("execution.precision", "bf16"),
+                ("comparator", "squared_l2"),
+            ],
+            "execution.precision: must be `fp32` with the comparator `squared_l2`: bf16 would lose small distances",
+        ),
+        (
+            &[("execution.device", "cuda:0"), ("comparator", "l1")],
+            "execution.device: is cuda:0, but comparators that are computed pair by pair, as `l1` is, run on the CPU only",
+        ),
+        (
+            &[
+                ("execution.device", "cuda:0"),
+                ("entities.user.frozen", "true"),
+                ("entities.user.init", "'v.npy'"),
+            ],
+            "execution.device: is cuda:0, which trains the embeddings of all types, but `user` is frozen",
+        ),
+        (
             &[("execution.device", "GPU")],
             "execution.device: must be `cpu`, or `cuda:` followed by the number of a GPU, is \"GPU\"; did you mean `cuda:0`?",
         ),

@@ -30,7 +30,7 @@ use crate::heartbeats::Heartbeats;
 use crate::ledger::{LedgerClient, LedgerThreads, UserHandle};
 use crate::random_token::random_token;
 use crate::tables::{ClusterTables, ServerWaits};
-use crate::unsupported::{refuse_no_epochs, refuse_shared};
+use crate::unsupported::{refuse_no_epochs, refuse_shared, require_several_buckets};
 
 use super::joining::{Joining, check_resume};
 use super::leaving::PreviousParticipation;
@@ -49,7 +49,7 @@ impl<'a> ClusterTrainer<'a> {
         sink: &'a mut dyn FnMut(Event),
     ) -> Result<Self, RunError> {
         resolved.check_checkpoint_path()?;
-        require_several_buckets(resolved, cluster)?;
+        require_several_buckets(resolved, cluster.machines)?;
         refuse_no_epochs(resolved)?;
         let mut ready = Preparation::new(resolved, &mut strategies)?;
         let token = random_token()?;
@@ -296,18 +296,6 @@ impl Preparation {
             scheduled: self.scheduled,
         };
         BucketTrainer::new(resolved, parts, sink)
-    }
-}
-
-/// Checks that a run of several trainers has several buckets.
-fn require_several_buckets(
-    resolved: &ResolvedConfig,
-    cluster: &ClusterOptions,
-) -> Result<(), JoinError> {
-    let buckets = resolved.blueprint().layout.buckets();
-    match cluster.machines > 1 && buckets < 2 {
-        true => Err(JoinError::OneBucket),
-        false => Ok(()),
     }
 }
 

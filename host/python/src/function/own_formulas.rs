@@ -97,6 +97,8 @@ impl OwnFormulas {
         }
         require_own_names(config)?;
         config.remove_unused_formulas();
+        // Some rules are about formulas.
+        config.check()?;
         Ok(given.others)
     }
 }

@@ -18,7 +18,7 @@ use crate::kind::FailureKind;
 /// Loads the formulas of plugins that the relations and the comparator of `config` name and that it does not contain yet.
 ///
 /// # Errors
-/// When a plugin cannot be loaded, or is of another kind.
+/// When a plugin cannot be loaded, or is of another kind, or its formula does not suit the configuration.
 pub fn load(config: &mut Config, front: &dyn FrontEnd) -> Result<()> {
     let operators = config.operators_to_load();
     let comparator = config.comparator_to_load().map(str::to_owned);
@@ -34,7 +34,8 @@ pub fn load(config: &mut Config, front: &dyn FrontEnd) -> Result<()> {
         let plugin = open(&sandbox, &name, PluginSlot::Comparator)?;
         take_comparator(config, plugin, &name)?;
     }
-    Ok(())
+    // Some rules are about formulas, which were not known when the configuration was read.
+    Ok(config.check()?)
 }
 
 /// Plugins that the command line names, by what they are.
@@ -55,8 +56,8 @@ pub struct NamedPlugins {
 /// need not exist. Calls of the plugins `named` that are running when `stop` is set end soon.
 ///
 /// # Errors
-/// When a plugin cannot be loaded, or there are two of one of these kinds, or the configuration does not suit the schedule,
-/// and as for [`require_effect`].
+/// When a plugin cannot be loaded, or there are two of one of these kinds, or the configuration does not suit a schedule or
+/// a formula, and as for [`require_effect`].
 pub fn given(
     config: &mut Config,
     named: &[String],
@@ -68,6 +69,9 @@ pub fn given(
         false => replace(config, named, stop, front)?,
     };
     load(config, front)?;
+    if found.operator.is_some() || found.comparator.is_some() {
+        config.check()?;
+    }
     require_effect(config, None, front)?;
     Ok(found)
 }
