@@ -165,6 +165,24 @@ fn compare_tells_all_orders_and_why_one_takes_no_part() {
 }
 
 #[test]
+fn a_plan_that_is_too_long_names_the_limit() {
+    let place = Workplace::empty();
+    let show = [
+        "orders",
+        "show",
+        "random",
+        "-p",
+        "512",
+        "--limit",
+        "result_mib=1",
+    ];
+    place.run(show).fails(
+        6,
+        &["262144 buckets", "1 MiB", "raise plugins.limits.result_mib"],
+    );
+}
+
+#[test]
 fn orders_plan_for_the_rates_that_stalls_are_predicted_for() {
     let place = Workplace::empty();
     let rates = "read_bytes_per_second=2e8,write_bytes_per_second=2e8,edges_per_second=2e5";

@@ -15,7 +15,7 @@ use crate::cache::CodeCache;
 use crate::compiler::{CompileRefusal, CompilerProcess};
 use crate::engine::SandboxEngine;
 use crate::error::{Fault, LoadError};
-use crate::fault::{self, chain};
+use crate::fault::{self, CallLimits, chain};
 use crate::function_cache;
 use crate::grants::GrantedFolders;
 use crate::guest::StoreData;
@@ -163,7 +163,10 @@ impl CompiledPlugin {
         store.data_mut().log.begin(self.limits.log_lines);
         match self.pre.instantiate(&mut store) {
             Ok(instance) => Ok(PluginInstance { store, instance }),
-            Err(error) => Err(fault::describe(&error, &self.limits, &store.data().log)),
+            Err(error) => {
+                let limits = self.call_limits(usize::MAX);
+                Err(fault::describe(&error, limits, &store.data().log))
+            }
         }
     }
 
@@ -184,8 +187,8 @@ impl CompiledPlugin {
         };
         used.store.data_mut().clock.begin();
         used.store.set_epoch_deadline(1);
-        used.store
-            .set_hostcall_fuel(result_bytes.min(self.limits.result_bytes));
+        let limits = self.call_limits(result_bytes);
+        used.store.set_hostcall_fuel(limits.result_bytes);
         used.store.data_mut().log.begin(self.limits.log_lines);
         let answer = call(&mut used.store, &used.instance);
         used.store.data_mut().log.end();
@@ -194,11 +197,15 @@ impl CompiledPlugin {
                 *instantiated = Some(used);
                 Ok(answer)
             }
-            Err(error) => Err(fault::describe(
-                &error,
-                &self.limits,
-                &used.store.data().log,
-            )),
+            Err(error) => Err(fault::describe(&error, limits, &used.store.data().log)),
+        }
+    }
+
+    /// Returns the limits of a call whose valid answers have at most `result_bytes`.
+    fn call_limits(&self, result_bytes: usize) -> CallLimits<'_> {
+        CallLimits {
+            plugin: &self.limits,
+            result_bytes: result_bytes.min(self.limits.result_bytes),
         }
     }
 }

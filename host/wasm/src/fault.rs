@@ -14,8 +14,21 @@ use crate::log::InstanceLog;
 /// Largest number of frames of the guest's stack that a message shows.
 const FRAMES: usize = 8;
 
+/// Limits of one call.
+#[derive(Clone, Copy)]
+pub(crate) struct CallLimits<'a> {
+    /// Limits of the plugin.
+    pub(crate) plugin: &'a Limits,
+    /// Most bytes that this call may pass to the host; no more than the plugin's limit.
+    pub(crate) result_bytes: usize,
+}
+
 /// Returns the reason why a call ended without an answer. The instance must not be used again.
-pub(crate) fn describe(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> Fault {
+pub(crate) fn describe(
+    error: &wasmtime::Error,
+    limits: CallLimits<'_>,
+    log: &InstanceLog,
+) -> Fault {
     if error.is::<Interrupted>() {
         return Fault {
             reason: Interrupted.to_string(),
@@ -76,7 +89,7 @@ pub(crate) fn causes(error: &wasmtime::Error) -> String {
     lines.join(": ")
 }
 
-fn explain(error: &wasmtime::Error, limits: &Limits, log: &InstanceLog) -> String {
+fn explain(error: &wasmtime::Error, limits: CallLimits<'_>, log: &InstanceLog) -> String {
     let lines: Vec<&str> = log.tail().collect();
     let is_trap = error.downcast_ref() == Some(&Trap::UnreachableCodeReached);
     let (panicked, lines) = match Panic::last_of(&lines).filter(|_| is_trap) {
@@ -151,13 +164,19 @@ fn counted<T: AsRef<str> + PartialEq>(texts: &[T]) -> Vec<String> {
     groups.collect()
 }
 
-fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
+fn cause(error: &wasmtime::Error, limits: CallLimits<'_>) -> String {
+    let CallLimits {
+        plugin: limits,
+        result_bytes,
+    } = limits;
     if let Some(denied) = error.downcast_ref::<LimitExceeded>() {
         return match denied {
             LimitExceeded::Memory { .. } => {
                 format!("{denied}; free what is not needed, or raise plugins.limits.memory_mib")
             }
-            LimitExceeded::Table { .. } => format!("{denied}; no plugin needs that many functions"),
+            LimitExceeded::Table { .. } => format!(
+                "{denied}; no plugin needs that many functions (the limit is plugins.limits.table_elements)"
+            ),
         };
     }
     if let Some(trap) = error.downcast_ref::<Trap>() {
@@ -166,15 +185,22 @@ fn cause(error: &wasmtime::Error, limits: &Limits) -> String {
     // Wasmtime reports these only as texts.
     let chain = causes(error);
     if chain.contains("fuel allocated for hostcalls has been exhausted") {
-        return format!(
-            "passed the host more data than any valid answer has; it was not copied (the most for any call is \
-             plugins.limits.result_mib, {} MiB)",
-            limits.result_bytes >> 20
-        );
+        return match result_bytes < limits.result_bytes {
+            true => format!(
+                "passed the host more data than any valid answer has: more than {result_bytes} bytes, the limit for \
+                 this call; it was not copied"
+            ),
+            false => format!(
+                "passed the host more than {} MiB, the limit for a call; it was not copied; pass less, or raise \
+                 plugins.limits.result_mib",
+                limits.result_bytes >> 20
+            ),
+        };
     }
     if chain.contains("handle limit") {
         return format!(
-            "holds more than {} resource handles; drop handles that are no longer used",
+            "holds more than {} resource handles; drop handles that are no longer used, or raise \
+             plugins.limits.handles",
             limits.handles
         );
     }
@@ -193,7 +219,7 @@ fn trapped(trap: Trap, limits: &Limits) -> String {
             limits.deadline_ms
         ),
         Trap::StackOverflow => format!(
-            "overflowed its stack of {} KiB; look for endless recursion",
+            "overflowed its stack of {} KiB; look for endless recursion, or raise plugins.limits.stack_kib",
             limits.stack_bytes >> 10
         ),
         Trap::UnreachableCodeReached => {

@@ -60,7 +60,11 @@ impl LoadedOrder {
             let buckets = pass.buckets();
             return Err(self.strategy.fault(
                 "plan",
-                format!("a plan of {buckets} buckets exceeds the limit of {limit} bytes for an answer; use fewer partitions"),
+                format!(
+                    "a plan of {buckets} buckets has {right} bytes, more than the {} MiB that an answer may have; raise \
+                     plugins.limits.result_mib, or use fewer partitions",
+                    limit >> 20
+                ),
             ));
         }
         Ok(right.saturating_mul(2).saturating_add(SMALL_ANSWER))

@@ -159,7 +159,10 @@ fn lists_must_lie_in_memory_and_be_of_a_sensible_length() {
         (list(4097, 4), "not aligned"),
         // The list overlaps the record of its own address.
         (list(512, 4), "outside the 2 x 2 grid"),
-        (list(4096, 20_000), "more data than any valid answer"),
+        (
+            list(4096, 20_000),
+            "the limit for this call; it was not copied",
+        ),
         // The list is all of its memory.
         (list(0, 65_536), "more data than any valid answer"),
         (

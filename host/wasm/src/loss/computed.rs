@@ -72,8 +72,9 @@ impl SharedLoss {
         let limit = self.0.program.limits.result_bytes;
         if right > limit {
             return Err(self.fault(format!(
-                "gradients of {columns} negatives exceed the limit of {limit} bytes for an answer; use a \
-                 traced loss, or fewer negatives"
+                "gradients of {columns} negatives have {right} bytes, more than the {} MiB that an answer may have; \
+                 raise plugins.limits.result_mib, or use a traced loss or fewer negatives",
+                limit >> 20
             )));
         }
         // Twice the size of a valid answer, so that one of the wrong length is reported as such.
