@@ -82,7 +82,7 @@ fn its_buffers_are_announced() {
     let worker = |keys: &[&str]| {
         let report = json(&place, &with(&["check", "--json"], keys));
         let parts = report["memory"].as_array().unwrap().iter();
-        let of_worker = parts.filter(|part| part[0] == "1 workers");
+        let of_worker = parts.filter(|part| part[0] == "1 worker");
         of_worker.map(|part| part[1].as_u64().unwrap()).sum::<u64>()
     };
     assert!(worker(&[WEIGHT]) > worker(&[]));

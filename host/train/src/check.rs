@@ -233,7 +233,10 @@ fn main_memory(
             model_bytes::parameter_bytes(&blueprint.spec).saturating_mul(2),
         ),
         (
-            format!("{workers} workers"),
+            match workers {
+                1 => "1 worker".to_owned(),
+                several => format!("{several} workers"),
+            },
             worker
                 .saturating_add(PACKED_BYTES as u64)
                 .saturating_mul(workers),

@@ -172,10 +172,10 @@ fn print_report(out: &mut dyn Write, report: &Report, profile: bool) -> io::Resu
     )?;
     writeln!(
         out,
-        "{} edges in {} with {} workers ({} edges/s), {:.1} CPU-seconds after {:.1} of start-up; waited {:.1} s, {} read, {} written",
+        "{} edges in {} with {} ({} edges/s), {:.1} CPU-seconds after {:.1} of start-up; waited {:.1} s, {} read, {} written",
         format::count(report.edges as f64),
         format::seconds(report.wall_seconds),
-        report.workers,
+        format::plural(report.workers as u64, "worker"),
         rate(report.edges_per_second),
         report.cpu_seconds,
         report.start_up_cpu_seconds,

@@ -388,15 +388,26 @@ fn print(
         } = row.timing;
         writeln!(
             out,
-            "  {:16} {:>12} {:>12} {:>12} {calls:>8}   {:.2e} %",
+            "  {:16} {:>12} {:>12} {:>12} {calls:>8}   {} %",
             row.call,
             small(median),
             small(least),
             small(most),
-            row.share * 100.0
+            percent(row.share)
         )?;
     }
     writeln!(out, "  {assumption}")
+}
+
+/// Formats a share in percent with three significant digits; a tiny one with an exponent.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    match percent {
+        x if x > 0.0 && x < 0.001 => format!("{x:.2e}"),
+        x if x < 1.0 => format!("{x:.4}"),
+        x if x < 100.0 => format!("{x:.1}"),
+        x => format!("{x:.0}"),
+    }
 }
 
 /// Formats the duration of a call.
@@ -411,6 +422,13 @@ fn small(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_are_written_out() {
+        let shown = [0.0, 3.25e-7, 0.000_123_4, 0.0512, 0.999, 20.1].map(percent);
+        let expected = ["0.0000", "3.25e-5", "0.0123", "5.1", "99.9", "2010"];
+        assert_eq!(shown, expected);
+    }
 
     #[test]
     fn short_times_are_readable() {
