@@ -113,14 +113,17 @@ pub enum FormulaError {
     },
     /// A component does not exist.
     #[error(
-        "node {node}: there is no component {component}; embeddings have {components} components"
+        "node {node}: there is no component {component}; {of} {components} component{}, counted from 0",
+        if *components == 1 { "" } else { "s" }
     )]
     UnknownComponent {
         /// Index of the node.
         node: NodeId,
         /// Index of the component.
         component: u32,
-        /// Number of components of an embedding.
+        /// Beginning of a sentence on the embeddings that are cut into components.
+        of: &'static str,
+        /// Number of components of these embeddings.
         components: u32,
     },
     /// The operator has no parameters to learn.

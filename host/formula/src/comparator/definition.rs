@@ -121,6 +121,7 @@ impl ComparatorDefinition {
                 Err(FormulaError::UnknownComponent {
                     node,
                     component,
+                    of: "the left and the right embedding together have",
                     components: 2 * self.components,
                 })
             }

@@ -141,6 +141,7 @@ impl OperatorDefinition {
                 Err(FormulaError::UnknownComponent {
                     node,
                     component,
+                    of: "an embedding has",
                     components: self.components,
                 })
             }

@@ -29,7 +29,7 @@ fn messages_say_what_is_wrong() {
             1,
             &[X, FormulaNode::Component(2)],
             0,
-            "node 1: there is no component 2; embeddings have 2 components",
+            "node 1: there is no component 2; the left and the right embedding together have 2 components, counted from 0",
         ),
         (
             1,
