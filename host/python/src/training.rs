@@ -265,6 +265,7 @@ pub(crate) fn check(
         filled.warnings.iter().for_each(|text| front.warn(text));
         let resolved = ResolvedConfig::new(config)?;
         resolved.check_checkpoint_path()?;
+        pbg_train::check_cores(&resolved)?;
         json(&pbg_train::check(&resolved, Some(&filled.strategies))?)
     })
 }

@@ -202,6 +202,18 @@ pub fn check_device(resolved: &ResolvedConfig) -> Result<(), RunError> {
     Ok(check_supported(resolved, place.is_some())?)
 }
 
+/// Checks that the processor cores can train the model as configured, unless a device is to train it. Unlike
+/// [`check_device`], it opens no device.
+///
+/// # Errors
+/// When the precision does not support the model or the machine.
+pub fn check_cores(resolved: &ResolvedConfig) -> Result<(), RunError> {
+    match resolved.settings().device {
+        Device::Cpu => Ok(check_supported(resolved, false)?),
+        Device::Cuda(_) => Ok(()),
+    }
+}
+
 /// Checks that the model can be trained as configured.
 ///
 /// # Errors

@@ -60,7 +60,7 @@ pub use check::{
     verify_checkpoint,
 };
 pub use coordinator::RunOutcome;
-pub use executor::check_device;
+pub use executor::{check_cores, check_device};
 pub use losses::{GuardedLoss, traced};
 pub use pbg_kernels::{executable, executable_pairs};
 pub use run::{train, train_at};

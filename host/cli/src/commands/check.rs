@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use pbg_core::batch_graph::pipeline::PipelineDevice;
-use pbg_core::model::Device;
 use pbg_core::plan::PlanCost;
 use pbg_core::strategy::BucketOrder;
 use pbg_dataset::describe::UnseenCounts;
@@ -166,11 +165,7 @@ fn refuse_unsupported(resolved: &ResolvedConfig) -> Result<()> {
     if resolved.config().is_distributed() {
         pbg_distributed::check_distributed(resolved).map_err(RunError::from)?;
     }
-    match resolved.settings().device {
-        Device::Cpu => Ok(pbg_train::check_device(resolved)?),
-        // Devices are opened last.
-        Device::Cuda(_) => Ok(()),
-    }
+    Ok(pbg_train::check_cores(resolved)?)
 }
 
 /// Report of a check.
