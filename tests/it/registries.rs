@@ -340,7 +340,12 @@ fn a_plugin_in_a_registry_is_to_be_pulled_first() {
     let show = |order: &str| place.run(["orders", "show", order, "-p", "4", "-c", "2"]);
     show(reference).fails(6, &[&pull, "[[plugins.pins]]"]);
     show("s3://bucket/o.wasm").fails(6, &["s3://bucket/o.wasm", "is a URL"]);
-    let compare = ["orders", "compare", "-p", "4", "-c", "2", "--order", "beta", "--order"];
-    let compared = place.run(compare.iter().chain(&[reference])).succeeds().stdout;
+    let compare = [
+        "orders", "compare", "-p", "4", "-c", "2", "--order", "beta", "--order",
+    ];
+    let compared = place
+        .run(compare.iter().chain(&[reference]))
+        .succeeds()
+        .stdout;
     assert!(compared.contains(&pull), "{compared}");
 }
