@@ -33,7 +33,7 @@ const KEYS: [(&str, &str, &str); 10] = [
     ),
     (
         "result_mib",
-        "MiB that one call passes to the host, log lines included, checked before they are copied; also the size of a file that it reads",
+        "MiB that one call passes to the host, log lines included, checked before they are copied (a call whose valid answers are shorter, such as `plan` of a small grid, may pass twice the longest of them and 64 KiB); also the size of a file that it reads",
         "it traps; reading the file fails",
     ),
     ("handles", "resource handles alive at once", "it traps"),

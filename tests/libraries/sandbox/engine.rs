@@ -236,7 +236,7 @@ fn every_limit_is_the_configured_one() {
                 ..default()
             },
             &Guest::default(),
-            "more data than",
+            "raise plugins.limits.result_mib",
         ),
     ] {
         let refused = refusal(&with(limits), guest);
