@@ -70,6 +70,52 @@ fn models_learn_the_graph_and_answer() {
     }
 }
 
+/// InterHT: the operator hands the relation's vector to the comparator in a component that entities leave unused.
+const INTERHT: &str = r#"
+[formulas]
+hands_over = '''{
+  "name": "hands_over", "components": 4,
+  "parameters": [{"name": "r", "initial": {"normal": 0.1}}],
+  "nodes": [
+    {"component": 0}, {"component": 1}, {"component": 2}, {"component": 3}, {"parameter": 0}, {"constant": 0.0},
+    {"binary": ["mul", 2, 5]}, {"binary": ["add", 6, 4]}
+  ],
+  "outputs": [0, 1, 7, 3]
+}'''
+interht = '''{
+  "name": "interht", "components": 4,
+  "nodes": [
+    {"component": 0}, {"component": 1}, {"component": 4}, {"component": 5}, {"component": 6}, {"constant": 1.0},
+    {"binary": ["add", 3, 5]}, {"binary": ["add", 1, 5]}, {"binary": ["mul", 0, 6]}, {"binary": ["mul", 2, 7]},
+    {"binary": ["sub", 8, 9]}, {"binary": ["add", 10, 4]}, {"unary": ["abs", 11]}, {"sum": 12}, {"unary": ["neg", 13]}
+  ],
+  "score": 14
+}'''
+"#;
+
+#[test]
+fn interht_learns_the_graph() {
+    let config = CONFIG
+        .replace("comparator = \"dot\"", "comparator = \"interht\"")
+        .replace("\"translation\"", "\"hands_over\"")
+        .replace("dynamic_relations = true", "dynamic_relations = false")
+        .replace("name = \"any\"", "name = \"*\"");
+    let place = Workplace::with_dataset(&format!("{config}{INTERHT}"));
+    place.run(with(&TRAIN, &["num_epochs=0"])).succeeds();
+    let untrained = mrr(&place);
+    let keys = ["num_epochs=20", "loss_fn=softmax", "init_scale=0.1"];
+    place
+        .run(with(
+            &TRAIN,
+            &[&keys[..], &["checkpoint_path=trained"]].concat(),
+        ))
+        .succeeds();
+    let eval = ["eval", "trained", "--edges", "test", "--json"];
+    let answer: Value = serde_json::from_str(&place.run(eval).succeeds().stdout).unwrap();
+    let trained = answer["raw"]["mrr"].as_f64().unwrap();
+    assert!(trained > 2.0 * untrained, "{untrained}, {trained}");
+}
+
 #[test]
 fn a_resumed_run_equals_an_uninterrupted_one() {
     for comparator in ["l1", "complex_l1", "own"] {
