@@ -243,4 +243,5 @@ def test_the_documented_formula_is_one(tmp_path: Path) -> None:
     config = pbg_host.Config(file)
     made = json.loads(scales.formula())
     assert made.pop("plugin") == f"scales {scales.version}"
+    assert len(made.pop("sha256")) == 64
     assert json.loads(config["formulas"]["scales"]) == made

@@ -50,7 +50,9 @@ pub fn train_distributed(
                 } else {
                     failed_rejoins + 1
                 };
-                (strategies, earlier) = member.into_strategies(&error);
+                let removed;
+                (strategies, earlier, removed) = member.into_strategies(&error);
+                removed.into_iter().for_each(&mut *emit);
                 cluster.back_off(failed_rejoins, stop);
             }
             Err(RunError::Cluster(JoinError::Stopped)) => {

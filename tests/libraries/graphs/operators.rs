@@ -35,7 +35,7 @@ fn messages_say_what_is_wrong() {
         (
             &[X, FormulaNode::Component(1)],
             &[1],
-            "node 1: there is no component 1; embeddings have 1 components",
+            "node 1: there is no component 1; an embedding has 1 component, counted from 0",
         ),
         (
             &[X, FormulaNode::Parameter(1)],

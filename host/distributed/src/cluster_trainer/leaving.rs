@@ -219,17 +219,12 @@ impl ClusterTrainer<'_> {
         self.totals.0 > 0
     }
 
-    /// Returns what a rejoining trainer keeps. Its tables are dropped, since others may have trained these partitions
-    /// since.
+    /// Returns what a rejoining trainer keeps, and events of trainers and servers that it was removing until now. Its
+    /// tables are dropped, since others may have trained these partitions since.
     pub(crate) fn into_strategies(
-        mut self,
+        self,
         cause: &JoinError,
-    ) -> (Strategies, Option<PreviousParticipation>) {
-        // Whatever this participation has removed is reported, also if it is being removed now. Waits for the register end
-        // first.
-        self.ledger_threads.end();
-        self.watch.end();
-        self.report_evictions();
+    ) -> (Strategies, Option<PreviousParticipation>, Vec<Event>) {
         let earlier = PreviousParticipation {
             token: self.token(),
             reported_epochs: self.rankings.told,
@@ -238,6 +233,16 @@ impl ClusterTrainer<'_> {
                 _ => None,
             },
         };
-        (self.machine.into_strategies(), Some(earlier))
+        let Self {
+            machine,
+            mut ledger_threads,
+            mut watch,
+            ..
+        } = self;
+        let strategies = machine.into_strategies();
+        // Waits for the register end first.
+        ledger_threads.end();
+        watch.end();
+        (strategies, Some(earlier), watch.notices())
     }
 }
