@@ -4,6 +4,7 @@
 //! learns in seconds what a run would reveal after hours. Each function checks one kind of strategy and returns
 //! [`ContractFinding`]s. It uses strategies only through the traits of `pbg-core`, so it can check native ones, too.
 
+mod chi_square;
 mod comparator;
 mod differences;
 mod finding;

@@ -12,8 +12,9 @@ use pbg_core::strategy::{
 use pbg_core::weighted_draws::draw_by_weights;
 use rand::RngExt as _;
 
+use crate::chi_square::{chi_square, chi_square_limit};
 use crate::finding::ContractReport;
-use crate::negatives::{chi_square, chi_square_limit, side_name};
+use crate::negatives::side_name;
 use crate::timing::{Timing, time};
 
 /// Instance of a selector under test, or the reason why it could not be created.
